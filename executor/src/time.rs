@@ -1,0 +1,5 @@
+//! Time as the runtime tells it.
+
+mod instant;
+
+pub use instant::{Instant, WallTime};
