@@ -1,0 +1,184 @@
+//! Plugins: how capabilities are named, configured and built.
+
+mod parameters;
+
+pub use parameters::{ParameterError, Parameters};
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use executor::Stream;
+
+use crate::data_key::DataKey;
+use crate::data_layer::{EndpointListener, Extractor, PollingSource};
+use crate::request_control::{
+    Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
+    ResponseHeaderProcessor, Screener,
+};
+use crate::scheduling::{Filter, Picker, ProfileHandler, Scorer};
+
+/// What identifies a plugin instance; prints as `name/type` (scheduling spec 2.1).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TypedName {
+    /// Type that the instance reports, which some types choose to differ from the configured one.
+    pub plugin_type: Rc<str>,
+    /// Name, unique in a configuration.
+    pub name: Rc<str>,
+}
+
+impl fmt::Display for TypedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.plugin_type)
+    }
+}
+
+/// The capabilities of one instance: each field that is set enters it into that hook's list.
+///
+/// A plugin with several capabilities clones its `Rc` into several fields.
+#[derive(Clone, Default)]
+pub struct Roles {
+    /// Drops candidates.
+    pub filter: Option<Rc<dyn Filter>>,
+    /// Scores candidates.
+    pub scorer: Option<Rc<dyn Scorer>>,
+    /// Chooses.
+    pub picker: Option<Rc<dyn Picker>>,
+    /// Runs profiles.
+    pub profile_handler: Option<Rc<dyn ProfileHandler>>,
+    /// Sees requests before admission.
+    pub request_header: Option<Rc<dyn RequestHeaderProcessor>>,
+    /// Narrows candidates.
+    pub screener: Option<Rc<dyn Screener>>,
+    /// Finds things out.
+    pub producer: Option<Rc<dyn DataProducer>>,
+    /// Lets requests pass.
+    pub admitter: Option<Rc<dyn Admitter>>,
+    /// Acts before forwarding.
+    pub pre_request: Option<Rc<dyn PreRequest>>,
+    /// Sees response headers.
+    pub response_header: Option<Rc<dyn ResponseHeaderProcessor>>,
+    /// Sees response bodies.
+    pub response_body: Option<Rc<dyn ResponseBodyProcessor>>,
+    /// Polls endpoints.
+    pub polling_source: Option<Rc<dyn PollingSource>>,
+    /// Reads what a source fetched.
+    pub extractor: Option<Rc<dyn Extractor>>,
+    /// Takes endpoint events.
+    pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
+}
+
+/// A data key with the type of its value, for the check of the dependency graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypedKey {
+    /// The key.
+    pub key: DataKey,
+    /// Name of the value's type.
+    pub value_type: &'static str,
+}
+
+/// What a plugin produces and consumes (scheduling spec 2.6).
+#[derive(Clone, Debug, Default)]
+pub struct DataFlow {
+    /// Keys that it writes.
+    pub produces: Vec<TypedKey>,
+    /// Keys without which it cannot work.
+    pub requires: Vec<TypedKey>,
+    /// Keys that it uses where they exist.
+    pub optional: Vec<TypedKey>,
+}
+
+/// A plugin instance.
+#[derive(Clone)]
+pub struct Instance {
+    /// Identity as it reports itself.
+    pub id: TypedName,
+    /// Capabilities.
+    pub roles: Roles,
+    /// Dependencies.
+    pub data: DataFlow,
+}
+
+impl Instance {
+    /// Returns an instance that reports `plugin_type` and has the capabilities `roles`.
+    pub fn new(plugin_type: &str, name: &str, roles: Roles) -> Self {
+        Instance {
+            id: TypedName { plugin_type: plugin_type.into(), name: name.into() },
+            roles,
+            data: DataFlow::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance").field("id", &self.id).field("data", &self.data).finish_non_exhaustive()
+    }
+}
+
+/// Why an instance could not be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FactoryError {
+    /// The parameters do not decode or are out of range.
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    /// Anything else: what is wrong and what is accepted.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Builds an instance of one plugin type under `name`.
+pub type Factory = fn(name: &str, parameters: &Parameters, handle: &Handle) -> Result<Instance, FactoryError>;
+
+/// Instances under their configured names, in order of creation.
+type Named = Vec<(Rc<str>, Instance)>;
+
+/// What a factory is given beside its parameters.
+#[derive(Clone)]
+pub struct Handle {
+    seed: u64,
+    instances: Rc<RefCell<Named>>,
+}
+
+impl Handle {
+    /// Returns a handle without instances.
+    pub fn new(seed: u64) -> Self {
+        Handle { seed, instances: Rc::default() }
+    }
+
+    /// Returns the random stream of the instance `name`.
+    pub fn stream(&self, name: &str) -> Stream {
+        Stream::new(self.seed, name)
+    }
+
+    /// Returns the instance configured as `name`.
+    pub fn instance(&self, name: &str) -> Option<Instance> {
+        self.instances.borrow().iter().find(|(n, _)| &**n == name).map(|(_, i)| i.clone())
+    }
+
+    /// Returns all instances in order of creation.
+    pub fn instances(&self) -> Vec<Instance> {
+        self.instances.borrow().iter().map(|(_, i)| i.clone()).collect()
+    }
+
+    /// Adds an instance under `name`; one of that name is replaced.
+    pub fn add(&self, name: &str, instance: Instance) {
+        let mut all = self.instances.borrow_mut();
+        match all.iter_mut().find(|(n, _)| &**n == name) {
+            Some(entry) => entry.1 = instance,
+            None => all.push((name.into(), instance)),
+        }
+    }
+}
+
+impl fmt::Debug for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Roles").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.instances.borrow().iter().map(|(n, _)| n.clone())).finish()
+    }
+}

@@ -1,0 +1,149 @@
+//! A request as plugins see it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::headers::Headers;
+
+/// One client request, shared by every plugin that sees it (scheduling spec 1.1).
+#[derive(Debug, Default)]
+pub struct InferenceRequest {
+    /// Value of `x-request-id`.
+    pub request_id: String,
+    /// Model after rewriting.
+    pub target_model: String,
+    /// Parsed body; `None` for requests without one.
+    pub body: Option<ParsedBody>,
+    /// Live headers: what a plugin adds is forwarded.
+    pub headers: Headers,
+    /// Priority of the objective; negative = sheddable.
+    pub priority: i64,
+    /// Flow-control key of the tenant.
+    pub fairness_id: String,
+    /// Raw body size. Unit: bytes.
+    pub size_bytes: usize,
+    /// Values that plugins hand to each other for this request.
+    pub attributes: RequestAttributes,
+}
+
+impl InferenceRequest {
+    /// Returns the tokenized prompt, `None` until a token producer has run.
+    pub fn tokenized_prompt(&self) -> Option<&TokenizedPrompt> {
+        self.body.as_ref()?.tokenized_prompt.as_deref()
+    }
+}
+
+/// Request attributes: text key to value of any type.
+#[derive(Debug, Default)]
+pub struct RequestAttributes(BTreeMap<String, Rc<dyn Any>>);
+
+impl RequestAttributes {
+    /// Sets `key`; the last value wins.
+    pub fn put<T: Any>(&mut self, key: impl Into<String>, value: T) {
+        self.0.insert(key.into(), Rc::new(value));
+    }
+
+    /// Returns the value, `None` where it is absent or of another type.
+    pub fn get<T: Any>(&self, key: &str) -> Option<&T> {
+        self.0.get(key)?.downcast_ref()
+    }
+
+    /// Iterates over the keys, sorted.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+/// A request body after its parser.
+///
+/// `Send`: bodies are parsed on the threads that read them and handed to the core whole.
+#[derive(Clone, Debug, Default)]
+pub struct ParsedBody {
+    /// Model as the client named it; empty when it named none.
+    pub model: String,
+    /// Whether the client asked for a stream.
+    pub stream: bool,
+    /// What is forwarded to the model server.
+    pub payload: Payload,
+    /// What the prompt says, for producers.
+    pub prompt: Prompt,
+    /// Token ids, filled by a token producer or given by the client.
+    pub tokenized_prompt: Option<Arc<TokenizedPrompt>>,
+    /// The client's cap on output tokens, where it gave one.
+    pub max_output_tokens: Option<u64>,
+    /// Whether the response needs no processing: the stream ends with the routing decision.
+    pub skip_response_processing: bool,
+}
+
+/// The body in the form in which it is forwarded.
+#[derive(Clone, Debug, Default)]
+pub enum Payload {
+    /// No body.
+    #[default]
+    Empty,
+    /// A JSON object, re-serialised when it is forwarded (request-control spec 2.5).
+    Json(serde_json::Map<String, serde_json::Value>),
+    /// Bytes that are forwarded as they came.
+    Raw(Bytes),
+    /// A completion request that never was text: a simulation's client hands it over in process, and the
+    /// simulated model server takes it as it is.
+    InProcess(Arc<CompletionCall>),
+}
+
+/// A completion request in process: what the text of one would say.
+#[derive(Clone, Debug, Default)]
+pub struct CompletionCall {
+    /// Prompt token ids.
+    pub prompt: Arc<TokenizedPrompt>,
+    /// Tokens to generate, exactly.
+    pub output_tokens: u64,
+}
+
+/// What a prompt says, as far as producers read it.
+#[derive(Clone, Debug, Default)]
+pub enum Prompt {
+    /// The body has no prompt that the router understands.
+    #[default]
+    None,
+    /// Text of one or more prompts (`/v1/completions`).
+    Text(Vec<String>),
+    /// Token ids of one or more prompts.
+    Tokens(Vec<Arc<[u32]>>),
+    /// Chat messages, tools and template arguments, as JSON.
+    Chat(Arc<serde_json::Value>),
+}
+
+/// Token ids of a request's prompts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TokenizedPrompt {
+    /// Token ids, one list a prompt.
+    pub prompts: Vec<Arc<[u32]>>,
+    /// Multimodal items in prompt order; offsets count in the first prompt.
+    pub features: Vec<MultiModalFeature>,
+    /// Salt that separates tenants' caches; empty = none.
+    pub cache_salt: String,
+}
+
+impl TokenizedPrompt {
+    /// Returns the tokens of all prompts together.
+    pub fn token_count(&self) -> usize {
+        self.prompts.iter().map(|p| p.len()).sum()
+    }
+}
+
+/// One multimodal item in a tokenized prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MultiModalFeature {
+    /// `image`, `audio` or `video`.
+    pub modality: String,
+    /// Content hash.
+    pub hash: String,
+    /// First token.
+    pub offset: usize,
+    /// Tokens.
+    pub length: usize,
+}
