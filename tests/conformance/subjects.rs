@@ -1,0 +1,118 @@
+//! The one table that says which code answers for which file of vectors.
+//!
+//! A subject is a function that runs one case: it builds what `given` describes, asks our code, and compares the
+//! answer with `then` as the README beside the file says. It lives in `<folder>.rs` or `<folder>/<file>.rs`. It may
+//! call a case not built only where the support list does so for a plugin type that the case configures.
+
+use serde_json::Value;
+
+use crate::outcome::Outcome;
+
+/// Who answers for the cases of a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject {
+    /// The function that runs one case of the named file.
+    #[allow(dead_code, reason = "goes with the first row that names a function")]
+    Built(fn(file: &str, case: &Value) -> Outcome),
+    /// No code exists for the subject yet, and what is missing.
+    NotBuilt(&'static str),
+}
+
+use Subject::NotBuilt;
+
+/// The subject of the file called `name` (`folder/file`).
+pub(crate) fn of(name: &str) -> Subject {
+    let row = TABLE.iter().find(|(file, _)| *file == name);
+    row.map_or(NotBuilt("the table of subjects has no row for this file"), |(_, subject)| *subject)
+}
+
+const TABLE: &[(&str, Subject)] = &[
+    ("config/data_graph", NotBuilt("auto-creation and ordering of data producers")),
+    ("config/discovery_file", NotBuilt("file discovery")),
+    ("config/loader_errors", NotBuilt("the configuration loader")),
+    ("config/loader_ok", NotBuilt("the configuration loader")),
+    ("config/metrics_extract", NotBuilt("metrics extraction")),
+    ("config/metrics_names", NotBuilt("the metrics registry")),
+    ("config/models_extract", NotBuilt("model, topology and accelerator extraction")),
+    ("config/objects", NotBuilt("Kubernetes objects")),
+    ("config/plugin_types", NotBuilt("the plugin registry")),
+    ("engine/async", NotBuilt("the vLLM step machine")),
+    ("engine/finish", NotBuilt("the vLLM step machine")),
+    ("engine/kv_events", NotBuilt("the vLLM step machine")),
+    ("engine/lora", NotBuilt("the vLLM step machine")),
+    ("engine/preemption", NotBuilt("the vLLM step machine")),
+    ("engine/prefix_cache", NotBuilt("the vLLM step machine")),
+    ("engine/priority", NotBuilt("the vLLM step machine")),
+    ("engine/random", NotBuilt("the vLLM step machine")),
+    ("engine/scheduler", NotBuilt("the vLLM step machine")),
+    ("engine/versions", NotBuilt("the vLLM step machine")),
+    ("ext_proc/basic", NotBuilt("the ext_proc server")),
+    ("ext_proc/body", NotBuilt("the ext_proc server")),
+    ("ext_proc/bodyless", NotBuilt("the ext_proc server")),
+    ("ext_proc/errors", NotBuilt("the ext_proc server")),
+    ("ext_proc/flowcontrol", NotBuilt("the ext_proc server")),
+    ("ext_proc/grpc", NotBuilt("the ext_proc server")),
+    ("ext_proc/headers", NotBuilt("the ext_proc server")),
+    ("ext_proc/inflight", NotBuilt("the ext_proc server")),
+    ("ext_proc/lifecycle", NotBuilt("the ext_proc server")),
+    ("ext_proc/metrics", NotBuilt("the ext_proc server")),
+    ("ext_proc/paths", NotBuilt("the ext_proc server")),
+    ("ext_proc/protocol", NotBuilt("the ext_proc server")),
+    ("ext_proc/random", NotBuilt("the ext_proc server")),
+    ("ext_proc/response", NotBuilt("the ext_proc server")),
+    ("ext_proc/routing", NotBuilt("the ext_proc server")),
+    ("ext_proc/startup", NotBuilt("the ext_proc server")),
+    ("ext_proc/subset", NotBuilt("the ext_proc server")),
+    ("flow_control/admission", NotBuilt("flow control")),
+    ("flow_control/candidates", NotBuilt("flow control")),
+    ("flow_control/config", NotBuilt("flow control")),
+    ("flow_control/eviction", NotBuilt("flow control")),
+    ("flow_control/eviction_stream", NotBuilt("flow control")),
+    ("flow_control/fairness", NotBuilt("flow control")),
+    ("flow_control/ordering", NotBuilt("flow control")),
+    ("flow_control/processor", NotBuilt("flow control")),
+    ("flow_control/queue", NotBuilt("flow control")),
+    ("flow_control/saturation", NotBuilt("flow control")),
+    ("flow_control/usage_limits", NotBuilt("flow control")),
+    ("model_server/block_hashes", NotBuilt("the model server")),
+    ("model_server/data_parallel", NotBuilt("the model server")),
+    ("model_server/e2e", NotBuilt("the model server")),
+    ("model_server/http", NotBuilt("the model server")),
+    ("model_server/kv_events", NotBuilt("the model server")),
+    ("model_server/metrics", NotBuilt("the model server")),
+    ("model_server/timeline", NotBuilt("the model server")),
+    ("prefix/approx_prefix", NotBuilt("the approximate prefix-cache producer")),
+    ("prefix/block_keys", NotBuilt("KV-block keys")),
+    ("prefix/event_stream", NotBuilt("KV-event subscription")),
+    ("prefix/events_apply", NotBuilt("applying KV events")),
+    ("prefix/events_decode", NotBuilt("decoding KV events")),
+    ("prefix/index", NotBuilt("the KV-block index")),
+    ("prefix/precise_producer", NotBuilt("the precise prefix-cache producer")),
+    ("prefix/precise_scores", NotBuilt("precise prefix scores")),
+    ("prefix/prefix_misc_burst", NotBuilt("the burst producer")),
+    ("prefix/prefix_misc_p2p", NotBuilt("the peer-to-peer producer")),
+    ("prefix/prefix_misc_scorers", NotBuilt("prefix-cache scorers")),
+    ("prefix/prompt_hashes", NotBuilt("prompt hashes")),
+    ("prefix/request_keys", NotBuilt("KV-block keys of requests")),
+    ("request_control/admitters", NotBuilt("admitters")),
+    ("request_control/candidates", NotBuilt("candidate location")),
+    ("request_control/director", NotBuilt("the director")),
+    ("request_control/evictor", NotBuilt("eviction")),
+    ("request_control/headers", NotBuilt("destination headers")),
+    ("request_control/inflight_load", NotBuilt("the in-flight load producer")),
+    ("request_control/lifecycle", NotBuilt("plugin state and producer order")),
+    ("request_control/parsers", NotBuilt("request parsers")),
+    ("request_control/producers", NotBuilt("data producers")),
+    ("request_control/producers_latency", NotBuilt("latency producers")),
+    ("request_control/producers_render", NotBuilt("the token producer over render endpoints")),
+    ("request_control/responses", NotBuilt("response parsers")),
+    ("request_control/rewrite", NotBuilt("model rewrite")),
+    ("request_control/screeners", NotBuilt("screeners")),
+    ("scheduling/filters", NotBuilt("filters")),
+    ("scheduling/helpers", NotBuilt("scheduling helpers")),
+    ("scheduling/pickers", NotBuilt("pickers")),
+    ("scheduling/profile_handlers", NotBuilt("profile handlers")),
+    ("scheduling/profiles", NotBuilt("scheduling profiles")),
+    ("scheduling/scheduler", NotBuilt("the scheduler")),
+    ("scheduling/scorers", NotBuilt("scorers")),
+];

@@ -1,0 +1,18 @@
+//! What became of one conformance case.
+
+/// The result of running one case against our code.
+///
+/// A case that differs although its vector says `"parity": "optional: …"` is still [`Outcome::Failed`]: the
+/// runner, which reads that mark, counts it apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Our answer equals the recorded one.
+    Passed,
+    /// Our answer differs; the text is the first difference.
+    Failed(String),
+    /// The case asks for something no code exists for; the text is the reason.
+    ///
+    /// On the level of a case the reason comes from the router's support list alone: the case configures a
+    /// plugin type that the list calls not built. A case never skips itself by its id or by its outcome.
+    NotBuilt(String),
+}
