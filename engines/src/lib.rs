@@ -1,1 +1,9 @@
-//! engines
+//! Simulated model servers, the cluster around them, workloads and reports.
+
+#![deny(missing_docs)]
+
+pub mod engine;
+pub mod hardware;
+mod input_error;
+
+pub use input_error::{InputError, Place};

@@ -1,0 +1,3 @@
+//! One simulated vLLM engine.
+
+pub mod latency;
