@@ -16,7 +16,7 @@ use crate::request_control::{
     Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
     ResponseHeaderProcessor, Screener,
 };
-use crate::scheduling::{Filter, Picker, ProfileHandler, Scorer};
+use crate::scheduling::{Decider, Filter, Picker, ProfileHandler, Scorer};
 
 /// What identifies a plugin instance; prints as `name/type` (scheduling spec 2.1).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,8 @@ pub struct Roles {
     pub picker: Option<Rc<dyn Picker>>,
     /// Runs profiles.
     pub profile_handler: Option<Rc<dyn ProfileHandler>>,
+    /// Tells a profile handler whether to disaggregate.
+    pub decider: Option<Rc<dyn Decider>>,
     /// Sees requests before admission.
     pub request_header: Option<Rc<dyn RequestHeaderProcessor>>,
     /// Narrows candidates.
@@ -66,6 +68,14 @@ pub struct Roles {
     pub extractor: Option<Rc<dyn Extractor>>,
     /// Takes endpoint events.
     pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
+    /// Shows its state.
+    pub state_dumper: Option<Rc<dyn StateDumper>>,
+}
+
+/// Shows what a plugin holds, for debugging.
+pub trait StateDumper {
+    /// Returns a snapshot of bounded size.
+    fn dump_state(&self) -> serde_json::Value;
 }
 
 /// A data key with the type of its value, for the check of the dependency graph.
@@ -77,6 +87,13 @@ pub struct TypedKey {
     pub value_type: &'static str,
 }
 
+impl TypedKey {
+    /// Returns `key` with values of type `T`.
+    pub fn of<T>(key: &DataKey) -> Self {
+        TypedKey { key: key.clone(), value_type: std::any::type_name::<T>() }
+    }
+}
+
 /// What a plugin produces and consumes (scheduling spec 2.6).
 #[derive(Clone, Debug, Default)]
 pub struct DataFlow {
@@ -86,6 +103,16 @@ pub struct DataFlow {
     pub requires: Vec<TypedKey>,
     /// Keys that it uses where they exist.
     pub optional: Vec<TypedKey>,
+    /// Whether it declares what it consumes at all, be it nothing; several types read metrics without saying so
+    /// (scheduling spec 2.6).
+    pub declares: bool,
+}
+
+impl DataFlow {
+    /// Returns the flow of a consumer that requires these keys and produces nothing.
+    pub fn consumer(requires: Vec<TypedKey>) -> Self {
+        DataFlow { requires, declares: true, ..DataFlow::default() }
+    }
 }
 
 /// A plugin instance.
@@ -107,6 +134,12 @@ impl Instance {
             roles,
             data: DataFlow::default(),
         }
+    }
+
+    /// Declares what the instance consumes and produces.
+    pub fn with_data(mut self, data: DataFlow) -> Self {
+        self.data = data;
+        self
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::headers::Headers;
+use crate::scheduling::SchedulingResult;
 
 /// One client request, shared by every plugin that sees it (scheduling spec 1.1).
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub struct InferenceRequest {
     pub size_bytes: usize,
     /// Values that plugins hand to each other for this request.
     pub attributes: RequestAttributes,
+    /// The decision, set by the director once there is one, for the hooks of the response.
+    pub scheduling_result: Option<Rc<SchedulingResult>>,
 }
 
 impl InferenceRequest {

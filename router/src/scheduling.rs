@@ -2,12 +2,14 @@
 //!
 //! Decisions are pure in (request, candidates, now, the picker's random stream).
 
+use std::any::Any;
 use std::rc::Rc;
 
 use executor::Instant;
 use indexmap::IndexMap;
 
 use crate::candidates::{Candidate, Candidates};
+use crate::data_key::DataKey;
 use crate::endpoint::Endpoint;
 use crate::error::PluginError;
 use crate::request::InferenceRequest;
@@ -69,12 +71,18 @@ pub trait Picker {
 /// A chosen endpoint.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its place among the candidates.
-    pub candidate: Candidate,
     /// The snapshot that the decision saw.
     pub endpoint: Rc<Endpoint>,
-    /// Its weighted total.
-    pub score: f64,
+    /// The candidate behind it; `None` for a copy that a profile handler made (with another port), which has
+    /// lost attributes and score (scheduling spec 7.2).
+    pub scored: Option<Scored>,
+}
+
+impl Target {
+    /// Returns this request's value under `key` for the target, `None` for a copy.
+    pub fn read<'a, T: Any>(&self, candidates: &'a Candidates, key: &'a DataKey) -> Option<&'a T> {
+        candidates.read(key).get(self.scored?.candidate)
+    }
 }
 
 /// What one profile decided.
@@ -111,12 +119,16 @@ impl SchedulingResult {
 }
 
 /// Says which profiles run, and what their results mean.
+///
+/// Unlike the plugins of a profile it may write to the request: headers for the model server, attributes for
+/// the profiles that run later.
 pub trait ProfileHandler {
     /// Returns the names of the profiles to run next, empty when all have run. May mark profiles as skipped
     /// by entering `None` in `results`.
     fn pick(
         &self,
-        cx: &SchedulingContext<'_>,
+        request: &mut InferenceRequest,
+        candidates: &Candidates,
         profiles: &[Rc<str>],
         results: &mut ProfileResults,
     ) -> Vec<Rc<str>>;
@@ -124,7 +136,18 @@ pub trait ProfileHandler {
     /// Turns the results into the decision.
     fn process_results(
         &self,
-        cx: &SchedulingContext<'_>,
+        request: &mut InferenceRequest,
         results: ProfileResults,
     ) -> Result<SchedulingResult, PluginError>;
+}
+
+/// Answers whether a request is worth splitting over several endpoints (scheduling spec 7.7).
+pub trait Decider {
+    /// Returns whether to run the stage in question; `endpoint` is the decode pick, where there is one.
+    fn disaggregate(
+        &self,
+        request: &InferenceRequest,
+        candidates: &Candidates,
+        endpoint: Option<&Target>,
+    ) -> bool;
 }
