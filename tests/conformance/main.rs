@@ -4,17 +4,15 @@
 //! difference, and at the end the totals; exits with 1 if any case failed. [`subjects`] says which code answers
 //! for which file; every other rule of the run is in `vectors/README.md`.
 
-mod cases;
-mod report;
-mod run;
 mod subjects;
 
+use std::io;
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::thread;
 
 use clap::Parser;
-use tests::{outcome, vectors};
+use tests::{cases, outcome, report, run, vectors};
 
 /// Runs the golden vectors against the code that answers for them.
 #[derive(Debug, Parser)]
@@ -51,13 +49,22 @@ fn main() -> ExitCode {
     if chosen.is_empty() {
         println!("no file of vectors has a name with {}", arguments.words.join(" or "));
     }
+    let mut out = io::stdout().lock();
     if arguments.list {
-        report::list(&chosen);
-        return ExitCode::SUCCESS;
+        return conclude(report::list(&mut out, &chosen, subjects::of).map(|()| true));
     }
+    run::keep_panics_for_verdicts();
     let threads = arguments.test_threads.map_or_else(default_threads, NonZero::get);
-    let verdicts = run::run(&chosen, arguments.id.as_deref(), threads);
-    if report::report(&chosen, &verdicts) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let verdicts = run::run(&chosen, arguments.id.as_deref(), subjects::of, threads);
+    conclude(report::report(&mut out, &chosen, &verdicts))
+}
+
+fn conclude(good: io::Result<bool>) -> ExitCode {
+    match good {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => refuse(&error.to_string()),
+    }
 }
 
 fn default_threads() -> usize {

@@ -4,21 +4,7 @@
 //! answer with `then` as the README beside the file says. It lives in `<folder>.rs` or `<folder>/<file>.rs`. It may
 //! call a case not built only where the support list does so for a plugin type that the case configures.
 
-use serde_json::Value;
-
-use crate::outcome::Outcome;
-
-/// Who answers for the cases of a file.
-#[derive(Clone, Copy)]
-pub(crate) enum Subject {
-    /// The function that runs one case of the named file.
-    #[allow(dead_code, reason = "goes with the first row that names a function")]
-    Built(fn(file: &str, case: &Value) -> Outcome),
-    /// No code exists for the subject yet, and what is missing.
-    NotBuilt(&'static str),
-}
-
-use Subject::NotBuilt;
+use crate::outcome::Subject::{self, NotBuilt};
 
 /// The subject of the file called `name` (`folder/file`).
 pub(crate) fn of(name: &str) -> Subject {

@@ -1,10 +1,14 @@
 //! What the tests that need more than one crate have in common.
 //!
-//! The conformance runner is `conformance/main.rs`; its parts that carry rules of their own (how two answers
-//! are compared, how vectors are stored) live here, where the ordinary test harness checks them.
+//! The conformance runner is `conformance/main.rs`, with the subjects beside it. Its rules (how vectors are stored
+//! and split into cases, how cases run, how two answers are compared, what is printed) are modules of this
+//! library, where the ordinary test harness checks them.
 
 #![deny(missing_docs)]
 
+pub mod cases;
 pub mod compare;
 pub mod outcome;
+pub mod report;
+pub mod run;
 pub mod vectors;

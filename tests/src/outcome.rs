@@ -1,4 +1,6 @@
-//! What became of one conformance case.
+//! What became of one conformance case, and who says so.
+
+use serde_json::Value;
 
 /// The result of running one case against our code.
 ///
@@ -15,4 +17,13 @@ pub enum Outcome {
     /// On the level of a case the reason comes from the router's support list alone: the case configures a
     /// plugin type that the list calls not built. A case never skips itself by its id or by its outcome.
     NotBuilt(String),
+}
+
+/// Who answers for the cases of a file of vectors.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject {
+    /// The function that runs one case of the named file (`folder/file`).
+    Built(fn(file: &str, case: &Value) -> Outcome),
+    /// No code exists for the subject yet, and what is missing.
+    NotBuilt(&'static str),
 }
