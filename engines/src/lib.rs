@@ -5,5 +5,6 @@
 pub mod engine;
 pub mod hardware;
 mod input_error;
+pub mod workload;
 
 pub use input_error::{InputError, Place};
