@@ -1,9 +1,51 @@
 //! The seam between Lockstep's code and whatever runs it.
+//!
+//! Code that waits, measures time, starts work, draws random numbers or talks to another process does so
+//! through one handle, [`Rt`]. Two hosts stand behind it: [`Real`], which is tokio, and [`Sim`], a
+//! single-threaded executor on a discrete-event clock. The handle is one concrete type (an enum inside), so no
+//! type parameter spreads through the code that is hosted.
+//!
+//! | need | call |
+//! | --- | --- |
+//! | time | [`Rt::now`], [`Rt::wall`] |
+//! | waiting for time | [`Rt::sleep`], [`Rt::sleep_until`], [`Rt::timeout`], [`Rt::deadline`], [`Rt::interval`] |
+//! | work beside this task | [`Rt::spawn`], [`Rt::spawn_local`], [`Rt::daemon`], [`Rt::blocking`] |
+//! | waiting for anything else | [`Rt::park`], the channels of [`sync`] ([`Rt::oneshot`], [`Rt::mpsc`], ...) |
+//! | random numbers | [`Rt::stream`] |
+//! | state of the runtime | [`Rt::local`] |
+//! | outbound HTTP | [`Rt::http`] |
+//!
+//! # Rules for hosted code
+//!
+//! 1. No clock, timer, task, thread, socket or entropy of `std` or tokio: only the handle's.
+//! 2. No iteration over a map with a random hasher, no unbiased `select!`, no order by address.
+//! 3. Cancelling is dropping. A future that is dropped gives back what it was about to take.
+//! 4. A pure decision takes `now: Instant` and `&mut Stream` as arguments; only the shell holds an `Rt`.
+//!
+//! # Invariants of the simulation
+//!
+//! 1. Order is the order of (time, class, sequence); sequence is the order of scheduling.
+//! 2. Time never decreases, and moves only when nothing is due, to exactly the next event.
+//! 3. A task is queued at most once. A waker schedules the poll of its task at the current instant.
+//! 4. A waker is sound on any thread and after its executor; a stale one wakes nobody.
+//! 5. Code runs only inside an event. Dropping a future is part of an event, too.
+//! 6. The digest of a run is a function of its seed, its configuration and the program.
 
 #![deny(missing_docs)]
 
+pub mod http;
+mod local;
+mod park;
+mod real;
+mod rt;
 mod stream;
+pub mod sync;
+mod task;
 mod time;
 
+pub use park::{Abandoned, Park, Unpark, Why};
+pub use real::{Real, RealBuilder};
+pub use rt::Rt;
 pub use stream::Stream;
-pub use time::{Instant, WallTime};
+pub use task::{AbortHandle, JoinError, JoinHandle};
+pub use time::{Class, Elapsed, Instant, Interval, Missed, Sleep, Timeout, WallTime};

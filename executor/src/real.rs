@@ -1,0 +1,14 @@
+//! The host for production: tokio.
+
+mod builder;
+mod core;
+mod http;
+mod park;
+mod timer;
+
+pub use builder::{Real, RealBuilder};
+
+pub(crate) use core::Core;
+pub(crate) use http::Client;
+pub(crate) use park::{Park, Unpark, pair};
+pub(crate) use timer::Timer;
