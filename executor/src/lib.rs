@@ -36,6 +36,7 @@
 pub mod http;
 mod local;
 mod park;
+#[expect(clippy::disallowed_methods, reason = "the host is where the real clock, tasks and entropy come in")]
 mod real;
 mod rt;
 mod stream;

@@ -3,16 +3,13 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location};
+use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-use futures::FutureExt;
 
 use crate::http::Transport;
 use crate::park::{ParkInner, UnparkInner};
 use crate::sync::{Notify, Semaphore, mpsc, oneshot, watch};
-use crate::task::Panic;
 use crate::{
     Class, Instant, Interval, JoinHandle, Missed, Park, Sleep, Stream, Timeout, Unpark, WallTime, Why, real,
 };
@@ -110,7 +107,7 @@ impl Rt {
     {
         let place = Location::caller();
         match &self.0 {
-            Inner::Real(core) => JoinHandle::real(core.handle.spawn(guarded(name, place, future))),
+            Inner::Real(core) => core.spawn(name, place, future),
         }
     }
 
@@ -126,7 +123,7 @@ impl Rt {
     {
         let place = Location::caller();
         match &self.0 {
-            Inner::Real(_) => JoinHandle::real(tokio::task::spawn_local(guarded(name, place, future))),
+            Inner::Real(core) => core.spawn_local(name, place, future),
         }
     }
 
@@ -142,7 +139,7 @@ impl Rt {
     {
         let place = Location::caller();
         match &self.0 {
-            Inner::Real(_) => JoinHandle::real(tokio::task::spawn_local(guarded(name, place, future))),
+            Inner::Real(core) => core.spawn_local(name, place, future),
         }
     }
 
@@ -159,14 +156,7 @@ impl Rt {
     {
         let place = Location::caller();
         let handle = match &self.0 {
-            Inner::Real(core) => {
-                let work = AssertUnwindSafe(work);
-                JoinHandle::real(core.handle.spawn_blocking(move || {
-                    // The whole wrapper is moved in, not its field.
-                    let work = { work };
-                    std::panic::catch_unwind(work).map_err(|payload| Panic::new(payload, name, place))
-                }))
-            }
+            Inner::Real(core) => core.blocking(name, place, work),
         };
         async move {
             match handle.await {
@@ -282,13 +272,4 @@ impl fmt::Debug for Rt {
             Inner::Real(_) => f.write_str("Rt(Real)"),
         }
     }
-}
-
-/// Keeps a panic of a tokio task with the task's name and place, so that it is not lost.
-async fn guarded<F: Future>(
-    name: &'static str,
-    place: &'static Location<'static>,
-    future: F,
-) -> Result<F::Output, Panic> {
-    AssertUnwindSafe(future).catch_unwind().await.map_err(|payload| Panic::new(payload, name, place))
 }

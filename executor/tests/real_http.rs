@@ -1,5 +1,7 @@
 //! The HTTP client of the production host, against a server on a real socket.
 
+#![expect(clippy::disallowed_methods, reason = "the server it is tested against is a real socket")]
+
 use std::time::Duration;
 
 use executor::http::{Body, Endpoint};

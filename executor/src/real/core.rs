@@ -1,16 +1,20 @@
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
 
 use super::{Client, Timer};
 use crate::local::Locals;
-use crate::{Instant, Sleep, Stream, WallTime};
+use crate::task::Panic;
+use crate::{Instant, JoinHandle, Sleep, Stream, WallTime};
 
 /// What every handle to one tokio runtime shares.
 pub(crate) struct Core {
-    pub(crate) handle: Handle,
+    handle: Handle,
     base: tokio::time::Instant,
     seed: u64,
     pub(crate) locals: Mutex<Locals>,
@@ -48,6 +52,47 @@ impl Core {
         Sleep::real(at, Timer::new(self.base, at))
     }
 
+    pub(crate) fn spawn<F>(
+        &self,
+        name: &'static str,
+        place: &'static Location<'static>,
+        future: F,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        JoinHandle::real(self.handle.spawn(guarded(name, place, future)))
+    }
+
+    pub(crate) fn spawn_local<F>(
+        &self,
+        name: &'static str,
+        place: &'static Location<'static>,
+        future: F,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        JoinHandle::real(tokio::task::spawn_local(guarded(name, place, future)))
+    }
+
+    pub(crate) fn blocking<T, W>(
+        &self,
+        name: &'static str,
+        place: &'static Location<'static>,
+        work: W,
+    ) -> JoinHandle<T>
+    where
+        W: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        JoinHandle::real(self.handle.spawn_blocking(move || {
+            catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panic::new(payload, name, place))
+        }))
+    }
+
     pub(crate) fn stream(&self, name: &str) -> Stream {
         let first = self.streams.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         if !first {
@@ -59,4 +104,13 @@ impl Core {
     pub(crate) fn client(&self) -> &Client {
         self.client.get_or_init(|| Client::new(self.connect_timeout))
     }
+}
+
+/// Keeps a panic of a task with the task's name and place, so that it is not lost.
+async fn guarded<F: Future>(
+    name: &'static str,
+    place: &'static Location<'static>,
+    future: F,
+) -> Result<F::Output, Panic> {
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|payload| Panic::new(payload, name, place))
 }

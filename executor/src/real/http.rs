@@ -56,7 +56,7 @@ impl Client {
 fn target(to: &Endpoint, uri: Uri) -> Result<Uri, http::Error> {
     let authority = Authority::try_from(to.to_string())?;
     let path = uri.into_parts().path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok(Uri::builder().scheme(Scheme::HTTP).authority(authority).path_and_query(path).build()?)
+    Uri::builder().scheme(Scheme::HTTP).authority(authority).path_and_query(path).build()
 }
 
 fn received(body: Incoming, from: &Endpoint) -> Body {

@@ -13,8 +13,3 @@ pub enum Class {
     /// Periodic work and observers: they see an instant after all else has happened in it.
     Ticker = 3,
 }
-
-impl Class {
-    /// How many classes there are.
-    pub(crate) const COUNT: usize = 4;
-}
