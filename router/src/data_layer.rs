@@ -1,26 +1,111 @@
 //! What the router knows of its endpoints, and how it learns it.
+//!
+//! Discovery ([`file_discovery`]) tells the [`datastore`] which endpoints exist. For each of them a
+//! [`collector`] runs the polling sources; what a source fetched is a [`Payload`], which the source's extractors
+//! turn into [`Metrics`](crate::endpoint::Metrics) and attributes of the endpoint.
+
+pub mod core_metrics_extractor;
+pub mod engine_gauges;
+pub mod families;
+pub mod metric_spec;
+pub mod text_format;
+
+mod engine_mapping;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use executor::Instant;
 
 use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
-use crate::error::PluginError;
 
-/// Polls something once an interval for each endpoint (configuration spec 6.1).
+use families::Families;
+
+/// What a polling source fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadKind {
+    /// Metric families: [`Payload::Metrics`].
+    Metrics,
+    /// A list of models: [`Payload::Models`].
+    Models,
+}
+
+/// What a polling source fetched, decoded once for all extractors.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// Metric families.
+    Metrics(Families),
+}
+
+impl Payload {
+    /// Returns the metric families.
+    ///
+    /// # Errors
+    /// When the payload is another one, which the check of the configuration rules out.
+    pub fn metrics(&self) -> Result<&Families, ExtractError> {
+        match self {
+            Payload::Metrics(families) => Ok(families),
+        }
+    }
+}
+
+/// Polls something of each endpoint (configuration spec 6.1).
 pub trait PollingSource {
     /// Returns the URL to get for this endpoint.
     fn url(&self, endpoint: &EndpointMetadata) -> String;
 
     /// Returns the source's own interval, zero for the base tick.
-    fn interval(&self) -> std::time::Duration;
+    fn interval(&self) -> Duration;
+
+    /// Returns what it fetches.
+    fn payload(&self) -> PayloadKind;
+
+    /// Returns how many bytes of a body are read at most.
+    fn body_limit(&self) -> usize;
+
+    /// Decodes the body of an answer.
+    ///
+    /// # Errors
+    /// What is wrong with the body: the poll has failed then.
+    fn decode(&self, body: Bytes) -> Result<Payload, String>;
 }
 
 /// Turns what a source fetched into metrics and attributes of an endpoint.
 pub trait Extractor {
-    /// Updates `endpoint`, a private copy that replaces the published snapshot afterwards.
-    fn extract(&self, payload: &Bytes, endpoint: &mut Endpoint, now: Instant) -> Result<(), PluginError>;
+    /// Returns what it can read.
+    fn payload(&self) -> PayloadKind;
+
+    /// Returns the metric families that it may ask for.
+    fn families(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// Updates `endpoint`. What cannot be read is left as it is.
+    ///
+    /// # Errors
+    /// Everything that could not be read; the rest has been taken all the same.
+    fn extract(&self, payload: &Payload, endpoint: &mut Endpoint, now: Instant) -> Result<(), ExtractError>;
+}
+
+/// What an extractor could not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .problems.join("\n"))]
+pub struct ExtractError {
+    /// The problems, at least one.
+    pub problems: Vec<String>,
+}
+
+impl ExtractError {
+    /// Returns an error of one problem.
+    pub fn new(problem: impl Into<String>) -> Self {
+        ExtractError { problems: vec![problem.into()] }
+    }
+
+    /// Returns the error of `problems`, if there are any.
+    fn unless_empty(problems: Vec<String>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(ExtractError { problems }) }
+    }
 }
 
 /// An endpoint came, changed or left.
