@@ -45,7 +45,7 @@ mod task;
 mod time;
 
 pub use park::{Abandoned, Park, Unpark, Why};
-pub use real::{Real, RealBuilder};
+pub use real::{Real, RealBuilder, Server};
 pub use rt::Rt;
 pub use stream::Stream;
 pub use task::{AbortHandle, JoinError, JoinHandle};

@@ -4,9 +4,11 @@ mod builder;
 mod core;
 mod http;
 mod park;
+mod server;
 mod timer;
 
 pub use builder::{Real, RealBuilder};
+pub use server::Server;
 
 pub(crate) use core::Core;
 pub(crate) use http::Client;

@@ -62,14 +62,23 @@ fn target(to: &Endpoint, uri: Uri) -> Result<Uri, http::Error> {
 fn received(body: Incoming, from: &Endpoint) -> Body {
     match http_body::Body::is_end_stream(&body) {
         true => Body::Empty,
-        false => Body::stream(Received { body, from: from.clone() }),
+        false => Body::stream(Received { body, from: Some(from.clone()) }),
+    }
+}
+
+/// The body of a request that came to a [`Server`](super::Server).
+pub(super) fn arrived(body: Incoming) -> Body {
+    match http_body::Body::is_end_stream(&body) {
+        true => Body::Empty,
+        false => Body::stream(Received { body, from: None }),
     }
 }
 
 /// A body that comes over a connection. Dropped before its end it closes the connection.
 struct Received {
     body: Incoming,
-    from: Endpoint,
+    /// The endpoint that answers; `None` for a request's body.
+    from: Option<Endpoint>,
 }
 
 impl http_body::Body for Received {
@@ -81,7 +90,13 @@ impl http_body::Body for Received {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, SendError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        frame.map_err(|error| classify(error, Kind::Closed).at(&self.from))
+        frame.map_err(|error| {
+            let error = classify(error, Kind::Closed);
+            match &self.from {
+                Some(from) => error.at(from),
+                None => error,
+            }
+        })
     }
 
     fn is_end_stream(&self) -> bool {
