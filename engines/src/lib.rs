@@ -5,6 +5,7 @@
 pub mod engine;
 pub mod hardware;
 mod input_error;
+pub mod report;
 pub mod workload;
 
 pub use input_error::{InputError, Place};

@@ -148,10 +148,10 @@ mod tests {
             (Lengths::Uniform { min: 10, max: 20 }, 15.0),
             (Lengths::Gaussian { mean: 500.0, std_dev: 50.0, min: 1, max: TOP }, 500.0),
             (Lengths::Exponential { mean: 500.0, min: 1, max: TOP }, 500.0),
-            (Lengths::Lognormal { mu: 5.0, sigma: 0.5, min: 1, max: TOP }, f64::exp(5.125)),
+            (Lengths::Lognormal { mu: 5.0, sigma: 0.5, min: 1, max: TOP }, libm::exp(5.125)),
             (
                 Lengths::ParetoLognormal { alpha: 3.0, xm: 200.0, mu: 5.0, sigma: 0.5, mix_weight: 0.5 },
-                (300.0 + f64::exp(5.125)) / 2.0,
+                (300.0 + libm::exp(5.125)) / 2.0,
             ),
             (Lengths::Empirical { weights: vec![(10, 1.0), (20, 0.0), (30, 3.0)] }, 25.0),
         ] {

@@ -1,0 +1,140 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::summary::{EngineSummary, LatencySummary, RequestCounts, Summary, ThroughputSummary, TokenCounts};
+use super::{Decision, Observer, Outcome, RequestEnd, RunEnd};
+
+/// Reasons for failure that are counted apart; the rest is counted together.
+const MAX_REASONS: usize = 16;
+
+/// The numbers of a run, in memory that does not grow with its requests.
+#[derive(Debug, Default)]
+pub struct Collector {
+    decisions: u64,
+    requests: RequestCounts,
+    tokens: TokenCounts,
+    ttft: Latencies,
+    itl: Latencies,
+    e2e: Latencies,
+    failures: BTreeMap<String, u64>,
+}
+
+impl Collector {
+    /// Returns why requests failed and how often, the most frequent reason first.
+    pub fn failures(&self) -> Vec<(String, u64)> {
+        let mut failures: Vec<(String, u64)> =
+            self.failures.iter().map(|(reason, count)| (reason.clone(), *count)).collect();
+        failures.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        failures
+    }
+
+    /// Returns the summary of a run that is over.
+    pub fn summarize(self, seed: u64, end: RunEnd) -> Summary {
+        let simulated = end.simulated.as_secs_f64();
+        let per_second = |count: u64| if simulated > 0.0 { count as f64 / simulated } else { 0.0 };
+        let TokenCounts { prompt, output, prefix_hit } = self.tokens;
+        Summary {
+            seed,
+            digest: format!("{:016x}", end.digest),
+            requests: self.requests,
+            tokens: self.tokens,
+            prefix_hit_rate: if prompt > 0 { prefix_hit as f64 / prompt as f64 } else { 0.0 },
+            ttft_ms: self.ttft.summarize(),
+            itl_ms: self.itl.summarize(),
+            e2e_ms: self.e2e.summarize(),
+            throughput: ThroughputSummary {
+                requests_per_s: per_second(self.requests.done),
+                output_tokens_per_s: per_second(output),
+            },
+            preemptions: end.engines.iter().map(|engine| engine.preemptions).sum(),
+            engines: end
+                .engines
+                .into_iter()
+                .map(|engine| EngineSummary {
+                    name: engine.name,
+                    requests: engine.requests,
+                    peak_queue: engine.peak_queue,
+                })
+                .collect(),
+            decisions: self.decisions,
+            sim_s: simulated,
+            wall_s: end.wall.as_secs_f64(),
+            findings: end.findings,
+        }
+    }
+
+    fn count_failure(&mut self, reason: &str) {
+        let known = self.failures.len() < MAX_REASONS || self.failures.contains_key(reason);
+        *self.failures.entry(if known { reason } else { "other reasons" }.to_owned()).or_default() += 1;
+    }
+}
+
+impl Observer for Collector {
+    fn decided(&mut self, _: &Decision<'_>) {
+        self.decisions += 1;
+    }
+
+    fn tokens_followed(&mut self, gap: Duration, times: u64) {
+        self.itl.add(gap, times);
+    }
+
+    fn request_ended(&mut self, request: &RequestEnd<'_>) {
+        self.requests.injected += 1;
+        match request.outcome {
+            Outcome::Done => {
+                self.requests.done += 1;
+                self.e2e.add(request.e2e(), 1);
+            }
+            Outcome::Failed(reason) => {
+                self.requests.failed += 1;
+                self.count_failure(reason);
+            }
+            Outcome::Cancelled => self.requests.cancelled += 1,
+        }
+        if let Some(ttft) = request.ttft() {
+            self.ttft.add(ttft, 1);
+            self.tokens.prompt += u64::from(request.prompt_tokens);
+            self.tokens.prefix_hit += u64::from(request.prefix_hit_tokens);
+        }
+        self.tokens.output += u64::from(request.output_tokens);
+    }
+}
+
+/// Durations: an exact mean, and percentiles to three digits.
+#[derive(Debug)]
+struct Latencies {
+    nanos: u128,
+    micros: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let mut micros = Histogram::new(3).expect("three digits are within 0 to 5");
+        micros.auto(true);
+        Latencies { nanos: 0, micros }
+    }
+}
+
+impl Latencies {
+    fn add(&mut self, latency: Duration, times: u64) {
+        self.nanos += latency.as_nanos() * u128::from(times);
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.micros.record_n(micros, times).expect("a histogram that grows by itself takes every value");
+    }
+
+    /// Returns milliseconds; nulls where there was nothing to measure.
+    fn summarize(&self) -> LatencySummary {
+        if self.micros.is_empty() {
+            return LatencySummary::default();
+        }
+        let percentile = |quantile| Some(self.micros.value_at_quantile(quantile) as f64 / 1e3);
+        LatencySummary {
+            mean: Some(self.nanos as f64 / self.micros.len() as f64 / 1e6),
+            p50: percentile(0.5),
+            p90: percentile(0.9),
+            p99: percentile(0.99),
+        }
+    }
+}
