@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use executor::Stream;
+use executor::{Rt, Stream};
 
 use crate::data_key::DataKey;
 use crate::data_layer::{EndpointListener, Extractor, PollingSource};
@@ -169,19 +169,24 @@ type Named = Vec<(Rc<str>, Instance)>;
 /// What a factory is given beside its parameters.
 #[derive(Clone)]
 pub struct Handle {
-    seed: u64,
+    rt: Rt,
     instances: Rc<RefCell<Named>>,
 }
 
 impl Handle {
     /// Returns a handle without instances.
-    pub fn new(seed: u64) -> Self {
-        Handle { seed, instances: Rc::default() }
+    pub fn new(rt: Rt) -> Self {
+        Handle { rt, instances: Rc::default() }
+    }
+
+    /// Returns the runtime that hosts the plugins: their clock, tasks, channels and randomness.
+    pub fn rt(&self) -> &Rt {
+        &self.rt
     }
 
     /// Returns the random stream of the instance `name`.
     pub fn stream(&self, name: &str) -> Stream {
-        Stream::new(self.seed, name)
+        self.rt.stream(name)
     }
 
     /// Returns the instance configured as `name`.
