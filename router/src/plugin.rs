@@ -72,6 +72,33 @@ pub struct Roles {
     pub state_dumper: Option<Rc<dyn StateDumper>>,
 }
 
+impl Roles {
+    /// Returns the roles of a mere filter.
+    pub fn filter(filter: impl Filter + 'static) -> Self {
+        Roles { filter: Some(Rc::new(filter)), ..Roles::default() }
+    }
+
+    /// Returns the roles of a mere scorer.
+    pub fn scorer(scorer: impl Scorer + 'static) -> Self {
+        Roles { scorer: Some(Rc::new(scorer)), ..Roles::default() }
+    }
+
+    /// Returns the roles of a mere picker.
+    pub fn picker(picker: impl Picker + 'static) -> Self {
+        Roles { picker: Some(Rc::new(picker)), ..Roles::default() }
+    }
+
+    /// Returns the roles of a mere profile handler.
+    pub fn profile_handler(handler: impl ProfileHandler + 'static) -> Self {
+        Roles { profile_handler: Some(Rc::new(handler)), ..Roles::default() }
+    }
+
+    /// Returns the roles of a decider.
+    pub fn decider(decider: impl Decider + 'static) -> Self {
+        Roles { decider: Some(Rc::new(decider)), ..Roles::default() }
+    }
+}
+
 /// Shows what a plugin holds, for debugging.
 pub trait StateDumper {
     /// Returns a snapshot of bounded size.

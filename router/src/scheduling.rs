@@ -2,6 +2,19 @@
 //!
 //! Decisions are pure in (request, candidates, now, the picker's random stream).
 
+pub mod deciders;
+pub mod filters;
+pub mod pickers;
+mod profile;
+pub mod profile_handlers;
+mod scheduler;
+pub mod scorers;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use profile::{Profile, ProfileBuilder, TwoPickers};
+pub use scheduler::Scheduler;
+
 use std::any::Any;
 use std::rc::Rc;
 
@@ -12,7 +25,16 @@ use crate::candidates::{Candidate, Candidates};
 use crate::data_key::DataKey;
 use crate::endpoint::Endpoint;
 use crate::error::PluginError;
+use crate::plugin::{Factory, FactoryError, ParameterError};
 use crate::request::InferenceRequest;
+
+/// Returns the scheduling plugin types that are built, each with its factory.
+pub fn types() -> impl Iterator<Item = (&'static str, Factory)> {
+    [filters::TYPES, scorers::TYPES, pickers::TYPES, profile_handlers::TYPES, deciders::TYPES]
+        .into_iter()
+        .flatten()
+        .copied()
+}
 
 /// What a scheduling plugin may look at.
 #[derive(Clone, Copy, Debug)]
@@ -150,4 +172,9 @@ pub trait Decider {
         candidates: &Candidates,
         endpoint: Option<&Target>,
     ) -> bool;
+}
+
+/// Returns the error of a parameter that decodes but is not accepted.
+fn invalid(message: impl Into<String>) -> FactoryError {
+    FactoryError::Parameters(ParameterError(message.into()))
 }
