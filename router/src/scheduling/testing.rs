@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use executor::Instant;
+use executor::{Instant, Real};
 use serde_json::Value;
 
 use super::{SchedulingContext, Scored, types};
@@ -14,7 +14,13 @@ use crate::request::InferenceRequest;
 /// Builds the plugin `plugin_type`, named like its type.
 pub(crate) fn build(plugin_type: &str, parameters: Value) -> Result<Instance, FactoryError> {
     let (_, factory) = types().find(|(t, _)| *t == plugin_type).expect("the type is built");
-    factory(plugin_type, &Parameters::new(parameters), &Handle::new(7))
+    factory(plugin_type, &Parameters::new(parameters), &handle())
+}
+
+/// Returns a handle without instances, over a runtime with a fixed seed.
+pub(crate) fn handle() -> Handle {
+    let runtime = Real::builder().current_thread().seed(7).build().expect("the runtime starts");
+    Handle::new(runtime.rt())
 }
 
 /// Returns an endpoint `/name` with metrics.
