@@ -1,4 +1,29 @@
-//! A request as plugins see it.
+//! A request as plugins see it, and the parsers that read one from a body.
+
+mod anthropic_parser;
+mod fields;
+pub mod json;
+mod openai_parser;
+mod parser;
+mod passthrough_parser;
+mod prompt;
+mod registry;
+mod sse;
+mod vllmhttp_parser;
+
+pub use anthropic_parser::AnthropicParser;
+pub use openai_parser::OpenAiParser;
+pub use parser::{ParseError, Parser};
+pub use passthrough_parser::PassthroughParser;
+pub use prompt::{
+    AnthropicBlock, AnthropicMessage, Audio, Block, Chat, Completions, Content, ConversationItem,
+    Conversations, Embeddings, Generate, Images, Input, Message, Messages, MmFeatures, Placeholder, Prompt,
+    Responses, Source, Tool, Verbatim,
+};
+pub use registry::{ParserRegistry, TYPES, request_path};
+
+use registry::path_ends_with;
+pub use vllmhttp_parser::VllmHttpParser;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -6,6 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 
 use crate::headers::Headers;
 use crate::scheduling::SchedulingResult;
@@ -66,20 +92,63 @@ impl RequestAttributes {
 /// `Send`: bodies are parsed on the threads that read them and handed to the core whole.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedBody {
+    /// Which API the body belongs to.
+    pub kind: RequestKind,
     /// Model as the client named it; empty when it named none.
     pub model: String,
     /// Whether the client asked for a stream.
     pub stream: bool,
     /// What is forwarded to the model server.
     pub payload: Payload,
-    /// What the prompt says, for producers.
-    pub prompt: Prompt,
+    /// The JSON that holds the prompt, where it is not the payload (protobuf bodies).
+    pub embedded: Option<Arc<Map<String, Value>>>,
+    /// Parts of an Anthropic body whose text matters byte for byte.
+    pub verbatim: Option<Arc<Verbatim>>,
     /// Token ids, filled by a token producer or given by the client.
     pub tokenized_prompt: Option<Arc<TokenizedPrompt>>,
     /// The client's cap on output tokens, where it gave one.
     pub max_output_tokens: Option<u64>,
     /// Whether the response needs no processing: the stream ends with the routing decision.
     pub skip_response_processing: bool,
+}
+
+impl ParsedBody {
+    /// Returns what the prompt says, borrowed from the JSON that holds it.
+    ///
+    /// [`Prompt::None`] for bodies that the router does not understand, and where a plugin has changed the
+    /// payload so that it is no longer a request of its kind.
+    pub fn prompt(&self) -> Prompt<'_> {
+        let fields = match (&self.embedded, &self.payload) {
+            (Some(embedded), _) => embedded,
+            (None, Payload::Json(fields)) => fields,
+            _ => return Prompt::None,
+        };
+        Prompt::read(self.kind, fields, self.verbatim.as_deref()).unwrap_or_default()
+    }
+}
+
+/// The API that a request body belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// None that the router understands.
+    #[default]
+    None,
+    /// `/v1/completions`.
+    Completions,
+    /// `/v1/chat/completions`.
+    Chat,
+    /// Anthropic's `/v1/messages`.
+    Messages,
+    /// `/v1/responses`.
+    Responses,
+    /// `/v1/conversations`.
+    Conversations,
+    /// `/v1/embeddings`.
+    Embeddings,
+    /// vLLM's `/inference/v1/generate`.
+    Generate,
+    /// `/v1/images/generations`.
+    Images,
 }
 
 /// The body in the form in which it is forwarded.
@@ -89,9 +158,11 @@ pub enum Payload {
     #[default]
     Empty,
     /// A JSON object, re-serialised when it is forwarded (request-control spec 2.5).
-    Json(serde_json::Map<String, serde_json::Value>),
-    /// Bytes that are forwarded as they came.
+    Json(Map<String, Value>),
+    /// Bytes that are forwarded as they came: opaque bodies.
     Raw(Bytes),
+    /// Bytes that are forwarded as they came: framed protobuf messages.
+    Protobuf(Bytes),
     /// A completion request that never was text: a simulation's client hands it over in process, and the
     /// simulated model server takes it as it is.
     InProcess(Arc<CompletionCall>),
@@ -104,20 +175,6 @@ pub struct CompletionCall {
     pub prompt: Arc<TokenizedPrompt>,
     /// Tokens to generate, exactly.
     pub output_tokens: u64,
-}
-
-/// What a prompt says, as far as producers read it.
-#[derive(Clone, Debug, Default)]
-pub enum Prompt {
-    /// The body has no prompt that the router understands.
-    #[default]
-    None,
-    /// Text of one or more prompts (`/v1/completions`).
-    Text(Vec<String>),
-    /// Token ids of one or more prompts.
-    Tokens(Vec<Arc<[u32]>>),
-    /// Chat messages, tools and template arguments, as JSON.
-    Chat(Arc<serde_json::Value>),
 }
 
 /// Token ids of a request's prompts.
