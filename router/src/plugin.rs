@@ -7,11 +7,13 @@ pub use parameters::{ParameterError, Parameters};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use executor::{Rt, Stream};
 
 use crate::data_key::DataKey;
 use crate::data_layer::{EndpointListener, Extractor, PollingSource};
+use crate::request::Parser;
 use crate::request_control::{
     Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
     ResponseHeaderProcessor, Screener,
@@ -68,6 +70,8 @@ pub struct Roles {
     pub extractor: Option<Rc<dyn Extractor>>,
     /// Takes endpoint events.
     pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
+    /// Reads request bodies and responses.
+    pub parser: Option<Arc<dyn Parser>>,
     /// Shows its state.
     pub state_dumper: Option<Rc<dyn StateDumper>>,
 }

@@ -4,7 +4,8 @@
 //! answer with `then` as the README beside the file says. It lives in `<folder>.rs` or `<folder>/<file>.rs`. It may
 //! call a case not built only where the support list does so for a plugin type that the case configures.
 
-use crate::outcome::Subject::{self, NotBuilt};
+use crate::outcome::Subject::{self, Built, NotBuilt};
+use crate::request_control;
 
 /// The subject of the file called `name` (`folder/file`).
 pub(crate) fn of(name: &str) -> Subject {
@@ -87,11 +88,11 @@ const TABLE: &[(&str, Subject)] = &[
     ("request_control/headers", NotBuilt("destination headers")),
     ("request_control/inflight_load", NotBuilt("the in-flight load producer")),
     ("request_control/lifecycle", NotBuilt("plugin state and producer order")),
-    ("request_control/parsers", NotBuilt("request parsers")),
+    ("request_control/parsers", Built(request_control::run)),
     ("request_control/producers", NotBuilt("data producers")),
     ("request_control/producers_latency", NotBuilt("latency producers")),
     ("request_control/producers_render", NotBuilt("the token producer over render endpoints")),
-    ("request_control/responses", NotBuilt("response parsers")),
+    ("request_control/responses", Built(request_control::run)),
     ("request_control/rewrite", NotBuilt("model rewrite")),
     ("request_control/screeners", NotBuilt("screeners")),
     ("scheduling/filters", NotBuilt("filters")),

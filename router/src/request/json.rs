@@ -260,7 +260,10 @@ mod tests {
     #[test]
     fn what_is_not_unicode_reads_as_the_replacement_character() {
         assert_eq!(recoded(b"{\"a\":\"\xed\xa0\x80\"}"), "{\"a\":\"\u{fffd}\u{fffd}\u{fffd}\"}");
-        assert_eq!(recoded(br#"{"a":"\ud800x\udc00\ud83d\ude00\\ud800"}"#), "{\"a\":\"\u{fffd}x\u{fffd}\u{1f600}\\\\ud800\"}");
+        assert_eq!(
+            recoded(br#"{"a":"\ud800x\udc00\ud83d\ude00\\ud800"}"#),
+            "{\"a\":\"\u{fffd}x\u{fffd}\u{1f600}\\\\ud800\"}"
+        );
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl<'a> Input<'a> {
 }
 
 /// Returns a number as a token id: integral, and within 32 bits.
-pub(super) fn token_id(value: &Value) -> Result<u32, WrongType> {
+fn token_id(value: &Value) -> Result<u32, WrongType> {
     let number = value.as_f64().ok_or(WrongType)?;
     let id = number as u32;
     if f64::from(id) == number { Ok(id) } else { Err(WrongType) }
@@ -260,7 +260,7 @@ impl<'a> Conversations<'a> {
 /// A request of vLLM's `generate`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate<'a> {
-    /// Prompt; a parser has checked that each element is a token id.
+    /// Prompt; a parser has checked that each element is a token id or `null`, which is id 0.
     pub token_ids: &'a [Value],
     /// Multimodal items.
     pub features: Option<MmFeatures<'a>>,
@@ -288,8 +288,12 @@ pub struct Placeholder {
 
 impl<'a> Generate<'a> {
     fn read(fields: &'a Map<String, Value>) -> Result<Self, WrongType> {
+        let token_ids = fields::list(fields, "token_ids")?;
+        if !token_ids.iter().all(|id| id.is_number() || id.is_null()) {
+            return Err(WrongType);
+        }
         Ok(Generate {
-            token_ids: fields::list(fields, "token_ids")?,
+            token_ids,
             features: fields::object(fields, "features")?.map(MmFeatures::read).transpose()?,
             cache_salt: fields::text(fields, "cache_salt")?,
         })
@@ -297,7 +301,12 @@ impl<'a> Generate<'a> {
 
     /// Returns the prompt's token ids.
     pub fn tokens(&self) -> Vec<u32> {
-        self.token_ids.iter().filter_map(|id| token_id(id).ok()).collect()
+        self.token_ids.iter().filter_map(|id| Self::token(id).ok()).collect()
+    }
+
+    /// Returns an element of the prompt as a token id; `null` is id 0.
+    pub(super) fn token(value: &Value) -> Result<u32, WrongType> {
+        if value.is_null() { Ok(0) } else { token_id(value) }
     }
 }
 

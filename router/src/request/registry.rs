@@ -2,16 +2,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{AnthropicParser, OpenAiParser, ParseError, ParsedBody, Parser, PassthroughParser, VllmHttpParser};
+use super::{
+    AnthropicParser, OpenAiParser, ParseError, ParsedBody, Parser, PassthroughParser, VllmHttpParser,
+};
 use crate::headers::Headers;
+use crate::plugin::{Factory, Instance, Roles};
 
-/// The parser types of this build; none takes parameters.
-pub const TYPES: &[(&str, fn() -> Arc<dyn Parser>)] = &[
-    (OpenAiParser::TYPE, || Arc::new(OpenAiParser)),
-    (AnthropicParser::TYPE, || Arc::new(AnthropicParser)),
-    (VllmHttpParser::TYPE, || Arc::new(VllmHttpParser)),
-    (PassthroughParser::TYPE, || Arc::new(PassthroughParser)),
+/// The parser types that are built, each with its factory.
+pub const TYPES: &[(&str, Factory)] = &[
+    (OpenAiParser::TYPE, |name, _, _| Ok(instance(name, OpenAiParser))),
+    (AnthropicParser::TYPE, |name, _, _| Ok(instance(name, AnthropicParser))),
+    (VllmHttpParser::TYPE, |name, _, _| Ok(instance(name, VllmHttpParser))),
+    (PassthroughParser::TYPE, |name, _, _| Ok(instance(name, PassthroughParser))),
 ];
+
+/// Returns the instance of a parser; no parser takes parameters, and any are ignored.
+fn instance(name: &str, parser: impl Parser + 'static) -> Instance {
+    let plugin_type = parser.plugin_type();
+    Instance::new(plugin_type, name, Roles { parser: Some(Arc::new(parser)), ..Roles::default() })
+}
 
 /// The parsers of a configuration, in order of precedence (request-control spec 13.1).
 ///
@@ -125,10 +134,8 @@ mod tests {
 
     #[test]
     fn a_fallback_ends_the_list() {
-        let registry = ParserRegistry::new([
-            Arc::new(PassthroughParser) as Arc<dyn Parser>,
-            Arc::new(OpenAiParser),
-        ]);
+        let registry =
+            ParserRegistry::new([Arc::new(PassthroughParser) as Arc<dyn Parser>, Arc::new(OpenAiParser)]);
         assert_eq!(registry.parsers().len(), 1);
         let headers: Headers = [(":path", "/v1/models")].into_iter().collect();
         assert_eq!(registry.resolve(&headers).expect("a fallback").plugin_type(), "passthrough-parser");

@@ -33,11 +33,14 @@ pub(super) fn openai_usage(headers: &Headers, chunk: &[u8]) -> Result<Option<Usa
         return Ok(None);
     }
     if is_event_stream(headers) {
-        return Ok(event_data(chunk).filter(|data| holds(data, b"usage")).find_map(event_usage));
+        let mut record = Record::default();
+        return Ok(event_data(chunk)
+            .filter(|data| holds(data, b"usage"))
+            .find_map(|data| record.event(data)));
     }
     let body = json::decode_object(chunk)?;
-    match body.get("usage") {
-        None | Some(Value::Null) => Ok(None),
+    match fields::field(&body, "usage") {
+        None => Ok(None),
         Some(Value::Object(usage)) => Ok(Some(body_usage(usage))),
         Some(_) => Err(ParseError::new("the usage of the response is not an object")),
     }
@@ -47,32 +50,72 @@ fn holds(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-/// Reads one event: the usage of a completion chunk, or of a finished response.
-fn event_usage(data: &[u8]) -> Option<Usage> {
-    let event = json::decode_object(data).ok()?;
-    match fields::object(&event, "usage").ok()? {
-        Some(usage) => strict_usage(usage).ok(),
-        None => {
-            let response = fields::object(&event, "response").ok()?;
-            if fields::text(&event, "type") != Ok("response.completed") {
-                return None;
-            }
-            response?.get("usage")?.as_object().map(body_usage)
-        }
-    }
+/// What the events of one chunk have said so far.
+///
+/// The llm-d Router decodes all events of a chunk into one record, so what an event leaves out keeps the value
+/// of an event before it, even of one that was skipped for a wrong type (request-control spec 13.3).
+#[derive(Default)]
+struct Record {
+    event_type: String,
+    usage: Option<Usage>,
+    response: Map<String, Value>,
 }
 
-/// Reads the usage of a completion chunk: plain integers only.
-fn strict_usage(usage: &Map<String, Value>) -> Result<Usage, WrongType> {
-    let count = |name| fields::integer(usage, name).map(Option::unwrap_or_default);
-    Ok(Usage {
-        prompt_tokens: count("prompt_tokens")?,
-        completion_tokens: count("completion_tokens")?,
-        total_tokens: count("total_tokens")?,
-        cached_tokens: fields::object(usage, "prompt_tokens_details")?
-            .map(|details| fields::integer(details, "cached_tokens").map(Option::unwrap_or_default))
-            .transpose()?,
-    })
+impl Record {
+    /// Reads one event: the usage of a completion chunk, or of a finished response.
+    fn event(&mut self, data: &[u8]) -> Option<Usage> {
+        let event = json::decode_object(data).ok()?;
+        let usage = self.take_usage(&event);
+        let event_type = fields::text(&event, "type").map(|text| {
+            if fields::field(&event, "type").is_some() {
+                self.event_type = text.to_owned();
+            }
+        });
+        let response = fields::object(&event, "response").map(|response| {
+            self.response.extend(response.into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+        });
+        if usage.and(event_type).and(response).is_err() {
+            return None;
+        }
+        match self.usage {
+            None if self.event_type == "response.completed" => {
+                self.response.get("usage")?.as_object().map(body_usage)
+            }
+            usage => usage,
+        }
+    }
+
+    /// Reads the usage of a completion chunk: plain integers only.
+    fn take_usage(&mut self, event: &Map<String, Value>) -> Result<(), WrongType> {
+        if event.get("usage").is_some_and(Value::is_null) {
+            self.usage = None;
+        }
+        let Some(fields) = fields::object(event, "usage")? else { return Ok(()) };
+        let usage = self.usage.get_or_insert_default();
+        let mut outcome = Ok(());
+        for (name, count) in [
+            ("prompt_tokens", &mut usage.prompt_tokens),
+            ("completion_tokens", &mut usage.completion_tokens),
+            ("total_tokens", &mut usage.total_tokens),
+        ] {
+            match fields::integer(fields, name) {
+                Ok(value) => *count = value.unwrap_or(*count),
+                Err(wrong) => outcome = Err(wrong),
+            }
+        }
+        match fields::object(fields, "prompt_tokens_details") {
+            Ok(None) => {}
+            Ok(Some(details)) => {
+                let cached = usage.cached_tokens.get_or_insert(0);
+                match fields::integer(details, "cached_tokens") {
+                    Ok(value) => *cached = value.unwrap_or(*cached),
+                    Err(wrong) => outcome = Err(wrong),
+                }
+            }
+            Err(wrong) => outcome = Err(wrong),
+        }
+        outcome
+    }
 }
 
 /// Reads the usage of a whole answer, under either pair of names.
@@ -89,11 +132,11 @@ fn body_usage(usage: &Map<String, Value>) -> Usage {
     }
 }
 
-/// Returns a number truncated, also one in a string; anything else is zero.
+/// Returns a number truncated, also one in a string; anything else is zero. All numbers are doubles here.
 pub(super) fn count(value: &Value) -> i64 {
     match value {
-        Value::Number(number) => number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(0.0) as i64),
-        Value::String(text) => text.parse().unwrap_or(0),
+        Value::Number(number) => number.as_f64().unwrap_or(0.0) as i64,
+        Value::String(text) => text.parse::<f64>().unwrap_or(0.0) as i64,
         _ => 0,
     }
 }

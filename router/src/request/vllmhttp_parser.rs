@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::{
-    ParseError, ParsedBody, Parser, Payload, Prompt, RequestKind, fields, json, prompt, request_path, sse,
+    Generate, ParseError, ParsedBody, Parser, Payload, Prompt, RequestKind, fields, json, request_path, sse,
 };
 use crate::headers::Headers;
 use crate::request_control::Usage;
@@ -47,7 +47,7 @@ impl Parser for VllmHttpParser {
         if generate.token_ids.is_empty() {
             return Err(refuse("must have non-empty token_ids field"));
         }
-        if let Some(at) = generate.token_ids.iter().position(|id| prompt::token_id(id).is_err()) {
+        if let Some(at) = generate.token_ids.iter().position(|id| Generate::token(id).is_err()) {
             return Err(refuse(&format!("token_ids[{at}]: invalid value {}", generate.token_ids[at])));
         }
         let sampling = fields.get("sampling_params").and_then(|params| params.as_object());
