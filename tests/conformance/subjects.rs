@@ -4,6 +4,7 @@
 //! answer with `then` as the README beside the file says. It lives in `<folder>.rs` or `<folder>/<file>.rs`. It may
 //! call a case not built only where the support list does so for a plugin type that the case configures.
 
+use crate::engine;
 use crate::outcome::Subject::{self, Built, NotBuilt};
 use crate::request_control;
 
@@ -23,16 +24,16 @@ const TABLE: &[(&str, Subject)] = &[
     ("config/models_extract", NotBuilt("model, topology and accelerator extraction")),
     ("config/objects", NotBuilt("Kubernetes objects")),
     ("config/plugin_types", NotBuilt("the plugin registry")),
-    ("engine/async", NotBuilt("the vLLM step machine")),
-    ("engine/finish", NotBuilt("the vLLM step machine")),
-    ("engine/kv_events", NotBuilt("the vLLM step machine")),
-    ("engine/lora", NotBuilt("the vLLM step machine")),
-    ("engine/preemption", NotBuilt("the vLLM step machine")),
-    ("engine/prefix_cache", NotBuilt("the vLLM step machine")),
-    ("engine/priority", NotBuilt("the vLLM step machine")),
-    ("engine/random", NotBuilt("the vLLM step machine")),
-    ("engine/scheduler", NotBuilt("the vLLM step machine")),
-    ("engine/versions", NotBuilt("the vLLM step machine")),
+    ("engine/async", Built(engine::run)),
+    ("engine/finish", Built(engine::run)),
+    ("engine/kv_events", Built(engine::run)),
+    ("engine/lora", Built(engine::run)),
+    ("engine/preemption", Built(engine::run)),
+    ("engine/prefix_cache", Built(engine::run)),
+    ("engine/priority", Built(engine::run)),
+    ("engine/random", Built(engine::run)),
+    ("engine/scheduler", Built(engine::run)),
+    ("engine/versions", Built(engine::run)),
     ("ext_proc/basic", NotBuilt("the ext_proc server")),
     ("ext_proc/body", NotBuilt("the ext_proc server")),
     ("ext_proc/bodyless", NotBuilt("the ext_proc server")),
