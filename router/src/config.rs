@@ -5,6 +5,9 @@
 //! serve every file of ours, not only this one.
 
 pub mod decode;
+pub mod fault;
+pub mod gates;
 pub mod problem;
 pub mod scalars;
+pub mod schema;
 pub mod yaml;

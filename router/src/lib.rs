@@ -20,3 +20,4 @@ pub mod plugin;
 pub mod request;
 pub mod request_control;
 pub mod scheduling;
+pub mod support;
