@@ -148,7 +148,9 @@ impl<'a, 'p> Fields<'a, 'p> {
     }
 
     fn entry(&mut self, key: &'static str) -> Option<&'a Entry> {
-        self.asked.push(key);
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
         self.entries.iter().rfind(|e| e.key == key)
     }
 
