@@ -79,6 +79,20 @@ impl InputError {
         self
     }
 
+    /// Puts `parent` in front of the field.
+    pub fn under(mut self, parent: &str) -> Self {
+        self.0.place.field = Some(match self.0.place.field.take() {
+            Some(field) => format!("{parent}.{field}"),
+            None => parent.to_owned(),
+        });
+        self
+    }
+
+    /// Returns what is wrong and what is accepted, without the place.
+    pub fn message(&self) -> String {
+        InputError(Box::new(Parts { place: Place::default(), ..(*self.0).clone() })).to_string()
+    }
+
     /// Returns where the input is at fault.
     pub fn place(&self) -> &Place {
         &self.0.place

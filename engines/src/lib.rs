@@ -6,6 +6,7 @@ pub mod engine;
 pub mod hardware;
 mod input_error;
 pub mod report;
+pub mod scenario;
 pub mod workload;
 
 pub use input_error::{InputError, Place};

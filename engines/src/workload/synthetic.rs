@@ -43,6 +43,28 @@ pub struct SharedPrefix {
     pub skew: f64,
 }
 
+impl SharedPrefix {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// When one is out of range; the error names it.
+    pub fn check(&self) -> Result<(), InputError> {
+        let refuse = |key: &str, found: String, accepted: String| {
+            Err(InputError::new(format!("{found} is out of range")).accepted(accepted).field(key))
+        };
+        if self.groups.get() > MAX_GROUPS {
+            return refuse("groups", self.groups.to_string(), format!("1 to {MAX_GROUPS}"));
+        }
+        if self.tokens.get() > MAX_TOKENS {
+            return refuse("tokens", self.tokens.to_string(), format!("1 to {MAX_TOKENS}"));
+        }
+        if !(0.0..=10.0).contains(&self.skew) {
+            return refuse("skew", self.skew.to_string(), "0 to 10".to_owned());
+        }
+        Ok(())
+    }
+}
+
 impl Synthetic {
     /// Returns the requests, drawn from streams of `seed`: the times, the prompts, the outputs and the
     /// prefixes each from their own, so that changing one distribution leaves the other draws alone.
@@ -50,16 +72,20 @@ impl Synthetic {
     /// # Errors
     /// When a parameter is out of range; the error names it.
     pub fn requests(&self, seed: u64) -> Result<Requests, InputError> {
-        self.prompt.check("prompt")?;
-        self.output.check("output")?;
+        self.prompt.check().map_err(|error| error.under("prompt"))?;
+        self.output.check().map_err(|error| error.under("output"))?;
+        self.arrivals.check().map_err(|error| error.under("arrivals"))?;
+        if let Some(shared) = &self.shared_prefix {
+            shared.check().map_err(|error| error.under("shared_prefix"))?;
+        }
         Ok(Requests {
             gaps: self.arrivals.gaps(Stream::new(seed, "workload.arrivals"))?,
             prompts: (self.prompt.clone(), Stream::new(seed, "workload.prompt")),
             outputs: (self.output.clone(), Stream::new(seed, "workload.output")),
-            prefixes: match &self.shared_prefix {
-                Some(shared) => Some(Prefixes::new(shared, Stream::new(seed, "workload.prefix"))?),
-                None => None,
-            },
+            prefixes: self
+                .shared_prefix
+                .as_ref()
+                .map(|shared| Prefixes::new(shared, Stream::new(seed, "workload.prefix"))),
             next: 0,
             count: self.requests.get(),
             now: Duration::ZERO,
@@ -114,29 +140,15 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    fn new(shared: &SharedPrefix, stream: Stream) -> Result<Self, InputError> {
+    fn new(shared: &SharedPrefix, stream: Stream) -> Self {
         let SharedPrefix { groups, tokens, skew } = *shared;
-        let refuse = |key: &str, found: String, accepted: String| {
-            Err(InputError::new(format!("{found} is out of range"))
-                .accepted(accepted)
-                .field(format!("shared_prefix.{key}")))
-        };
-        if groups.get() > MAX_GROUPS {
-            return refuse("groups", groups.to_string(), format!("1 to {MAX_GROUPS}"));
-        }
-        if tokens.get() > MAX_TOKENS {
-            return refuse("tokens", tokens.to_string(), format!("1 to {MAX_TOKENS}"));
-        }
-        if !(0.0..=10.0).contains(&skew) {
-            return refuse("skew", skew.to_string(), "0 to 10".to_owned());
-        }
         let cumulative = (1..=groups.get())
             .scan(0.0, |sum, rank| {
                 *sum += libm::pow(f64::from(rank), -skew);
                 Some(*sum)
             })
             .collect();
-        Ok(Prefixes { stream, tokens: tokens.get(), cumulative })
+        Prefixes { stream, tokens: tokens.get(), cumulative }
     }
 
     fn draw(&mut self) -> Segment {

@@ -45,26 +45,35 @@ enum Shape {
 }
 
 impl Arrivals {
-    pub(super) fn gaps(&self, stream: Stream) -> Result<Gaps, InputError> {
-        let in_range = |field: &str, value: f64, least: f64, most: f64| {
+    /// Checks the rate and the variation.
+    ///
+    /// # Errors
+    /// When one is out of range; the error names it.
+    pub fn check(&self) -> Result<(), InputError> {
+        let in_range = |key: &str, value: f64, least: f64, most: f64| {
             if (least..=most).contains(&value) {
-                return Ok(value);
+                return Ok(());
             }
             Err(InputError::new(format!("{value} is out of range"))
                 .accepted(format!("{least} to {most}"))
-                .field(format!("arrivals.{field}")))
+                .field(key))
         };
-        let mean = 1.0 / in_range("rate", self.rate, 1e-6, 1e9)?;
+        in_range("rate", self.rate, 1e-6, 1e9)?;
+        match self.process {
+            Process::Gamma { cv } | Process::Weibull { cv } => in_range("cv", cv, 0.02, 10.0),
+            Process::Poisson | Process::Constant => Ok(()),
+        }
+    }
+
+    pub(super) fn gaps(&self, stream: Stream) -> Result<Gaps, InputError> {
+        self.check()?;
+        let mean = 1.0 / self.rate;
         let shape = match self.process {
             Process::Poisson => Shape::Exponential { mean },
             Process::Constant => Shape::Constant { gap: mean },
-            Process::Gamma { cv } => {
-                let cv = in_range("cv", cv, 0.02, 10.0)?;
-                let variance = cv * cv;
-                Shape::Gamma { shape: 1.0 / variance, scale: mean * variance }
-            }
+            Process::Gamma { cv } => Shape::Gamma { shape: 1.0 / (cv * cv), scale: mean * cv * cv },
             Process::Weibull { cv } => {
-                let shape = weibull_shape(in_range("cv", cv, 0.02, 10.0)?);
+                let shape = weibull_shape(cv);
                 Shape::Weibull { shape, scale: mean / libm::tgamma(1.0 + 1.0 / shape) }
             }
         };
@@ -166,15 +175,15 @@ mod tests {
             |process, rate| Arrivals { process, rate }.gaps(Stream::new(0, "")).unwrap_err().to_string();
         assert_eq!(
             refusal(Process::Poisson, 0.0),
-            "arrivals.rate: 0 is out of range; accepted: 0.000001 to 1000000000"
+            "rate: 0 is out of range; accepted: 0.000001 to 1000000000"
         );
         assert_eq!(
             refusal(Process::Gamma { cv: f64::NAN }, 1.0),
-            "arrivals.cv: NaN is out of range; accepted: 0.02 to 10"
+            "cv: NaN is out of range; accepted: 0.02 to 10"
         );
         assert_eq!(
             refusal(Process::Weibull { cv: 11.0 }, 1.0),
-            "arrivals.cv: 11 is out of range; accepted: 0.02 to 10"
+            "cv: 11 is out of range; accepted: 0.02 to 10"
         );
     }
 }

@@ -24,10 +24,13 @@ pub enum Lengths {
 }
 
 impl Lengths {
-    /// Refuses parameters out of range, naming them under `field`.
-    pub(super) fn check(&self, field: &str) -> Result<(), InputError> {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// When one is out of range; the error names it.
+    pub fn check(&self) -> Result<(), InputError> {
         let refuse = |key: &str, problem: String, accepted: &str| {
-            Err(InputError::new(problem).accepted(accepted).field(format!("{field}.{key}")))
+            Err(InputError::new(problem).accepted(accepted).field(key))
         };
         let tokens = |key: &str, value: u32| match value {
             1..=MAX_TOKENS => Ok(()),
@@ -135,7 +138,7 @@ mod tests {
     use super::*;
 
     fn mean(lengths: &Lengths) -> f64 {
-        lengths.check("prompt").unwrap();
+        lengths.check().unwrap();
         let mut stream = Stream::new(5, "lengths");
         (0..100_000).map(|_| f64::from(lengths.draw(&mut stream))).sum::<f64>() / 1e5
     }
@@ -171,21 +174,18 @@ mod tests {
     #[test]
     fn parameters_out_of_range_are_refused_by_name() {
         for (lengths, message) in [
-            (
-                Lengths::Constant { value: 0 },
-                "prompt.value: 0 is no number of tokens; accepted: 1 to 10000000",
-            ),
-            (Lengths::Uniform { min: 5, max: 4 }, "prompt.max: 4 is below min 5; accepted: min or more"),
+            (Lengths::Constant { value: 0 }, "value: 0 is no number of tokens; accepted: 1 to 10000000"),
+            (Lengths::Uniform { min: 5, max: 4 }, "max: 4 is below min 5; accepted: min or more"),
             (
                 Lengths::Exponential { mean: f64::NAN, min: 1, max: 2 },
-                "prompt.mean: NaN is out of range; accepted: 0 to 10000000",
+                "mean: NaN is out of range; accepted: 0 to 10000000",
             ),
             (
                 Lengths::Empirical { weights: vec![(1, 0.0)] },
-                "prompt.weights: no count has a weight; accepted: a weight above 0 for some count",
+                "weights: no count has a weight; accepted: a weight above 0 for some count",
             ),
         ] {
-            assert_eq!(lengths.check("prompt").unwrap_err().to_string(), message);
+            assert_eq!(lengths.check().unwrap_err().to_string(), message);
         }
     }
 }

@@ -1,0 +1,132 @@
+use router::config::decode::{Cursor, Decode, Fields};
+use router::config::problem::{Located, Problems, accepted_instead};
+use router::config::yaml::Content;
+
+use super::fields::{expected, expected_whole, whole};
+
+/// The most engines that a group may have.
+pub(super) const MAX_ENGINES: u32 = 100_000;
+/// The most GPUs that an engine may be spread over.
+pub(super) const MAX_TP: u32 = 1024;
+
+/// A group of like engines: an entry of `cluster` of a scenario, or what flags made of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// What its engines' names begin with.
+    pub name: Option<Located<String>>,
+    /// How many engines it has.
+    pub count: Located<u32>,
+    /// A bundled model's name, or the path of a Hugging Face `config.json`.
+    pub model: Located<String>,
+    /// A GPU's name.
+    pub gpu: Located<String>,
+    /// Tensor parallelism.
+    pub tp: Located<u32>,
+    /// Where step times come from.
+    pub latency: Located<GroupLatency>,
+    /// Options of the engines, under vLLM's names.
+    pub overrides: Overrides,
+}
+
+/// Where step times come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GroupLatency {
+    /// One of [`BACKENDS`](crate::engine::latency::BACKENDS).
+    Backend(String),
+    /// Every step takes so many microseconds.
+    Fixed(u64),
+}
+
+/// Options of an engine that differ from vLLM's defaults, under vLLM's names.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are vLLM's")]
+pub struct Overrides {
+    pub block_size: Option<u32>,
+    pub gpu_memory_utilization: Option<f64>,
+    pub num_gpu_blocks_override: Option<u32>,
+    pub max_model_len: Option<u32>,
+    pub max_num_seqs: Option<u32>,
+    pub max_num_batched_tokens: Option<u32>,
+    pub long_prefill_token_threshold: Option<u32>,
+    pub enable_prefix_caching: Option<bool>,
+    pub enable_chunked_prefill: Option<bool>,
+    pub scheduling_policy: Option<String>,
+}
+
+impl Decode for Group {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        Fields::read(cursor, problems, |fields| {
+            let name = fields.optional("name");
+            let count = expected_whole(fields, "count", 1..=MAX_ENGINES);
+            let model = expected(fields, "model");
+            let gpu = fields.optional("gpu");
+            let tp = whole(fields, "tp", 1..=MAX_TP);
+            let latency = fields.optional("latency");
+            let overrides = fields.or_default("overrides");
+            let here = fields.place();
+            Some(Group {
+                name,
+                count: count?,
+                model: model?,
+                gpu: gpu.unwrap_or_else(|| here.with("H100".to_owned())),
+                tp: tp.unwrap_or_else(|| here.with(1)),
+                latency: latency.unwrap_or_else(|| here.with(GroupLatency::Backend("roofline".to_owned()))),
+                overrides,
+            })
+        })?
+    }
+}
+
+/// A backend's name, or `{fixed_us: 5000}`.
+impl Decode for GroupLatency {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        match &cursor.node.content {
+            Content::Text(name) => Some(GroupLatency::Backend(name.clone())),
+            Content::Map(_) => Fields::read(cursor, problems, |fields| {
+                let us = expected_whole(fields, "fixed_us", 1..=3_600_000_000);
+                Some(GroupLatency::Fixed(u64::from(us?.value)))
+            })?,
+            _ => {
+                cursor.mismatch("roofline, trained-physics or {fixed_us: MICROSECONDS}", problems);
+                None
+            }
+        }
+    }
+}
+
+impl Decode for Overrides {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        const POLICIES: [&str; 2] = ["fcfs", "priority"];
+        Fields::read(cursor, problems, |fields| {
+            let mut number = |key, least, most| whole(fields, key, least..=most).map(|number| number.value);
+            let mut overrides = Overrides {
+                block_size: number("block_size", 1, 4096),
+                num_gpu_blocks_override: number("num_gpu_blocks_override", 1, u32::MAX),
+                max_model_len: number("max_model_len", 1, u32::MAX),
+                max_num_seqs: number("max_num_seqs", 1, 1_000_000),
+                max_num_batched_tokens: number("max_num_batched_tokens", 1, 100_000_000),
+                long_prefill_token_threshold: number("long_prefill_token_threshold", 0, u32::MAX),
+                ..Overrides::default()
+            };
+            overrides.enable_prefix_caching = fields.optional("enable_prefix_caching");
+            overrides.enable_chunked_prefill = fields.optional("enable_chunked_prefill");
+            if let Some(part) = fields.optional::<Located<f64>>("gpu_memory_utilization") {
+                if part.value > 0.0 && part.value <= 1.0 {
+                    overrides.gpu_memory_utilization = Some(part.value);
+                } else {
+                    let message = format!("{} is out of range; accepted: above 0 and at most 1", part.value);
+                    fields.refuse(part.at, part.path, message);
+                }
+            }
+            if let Some(policy) = fields.optional::<Located<String>>("scheduling_policy") {
+                if !POLICIES.contains(&policy.as_str()) {
+                    let instead = accepted_instead(&policy, &POLICIES);
+                    let message = format!("unknown scheduling policy {:?}{instead}", policy.value);
+                    fields.refuse(policy.at, policy.path.clone(), message);
+                }
+                overrides.scheduling_policy = Some(policy.value);
+            }
+            overrides
+        })
+    }
+}

@@ -1,0 +1,186 @@
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use router::config::problem::Located;
+
+use super::cluster::{MAX_ENGINES, MAX_TP};
+use super::{Group, GroupLatency, Overrides, RouterSource, Scenario, WorkloadSpec};
+use crate::InputError;
+use crate::engine::latency::Latency;
+use crate::hardware::{KvOptions, Model, Placement, bundled_model, gpu, kv_capacity, parse_config};
+
+/// A scenario whose parts were found and fit together: what a run is made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What all randomness comes from.
+    pub seed: u64,
+    /// What arrives.
+    pub workload: WorkloadSpec,
+    /// The groups of engines, in the order of the scenario.
+    pub groups: Vec<EngineGroup>,
+    /// How the router is configured.
+    pub router: RouterSource,
+}
+
+/// Like engines, ready to be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineGroup {
+    /// What the engines' names begin with; the n-th is called `{name}-{n}`, from 0.
+    pub name: String,
+    /// How many engines there are.
+    pub count: u32,
+    /// Model, GPU and tensor parallelism.
+    pub placement: Placement,
+    /// Step times, and what they were made from.
+    pub latency: Latency,
+    /// The name of the latency backend.
+    pub latency_name: String,
+    /// KV blocks of each engine.
+    pub kv_blocks: u32,
+    /// Tokens of a block.
+    pub block_size: u32,
+    /// The longest sequence, prompt and output together: the override or what the model was made for, and no
+    /// longer than the KV cache.
+    pub max_model_len: u32,
+    /// The options as they were given.
+    pub overrides: Overrides,
+}
+
+impl EngineGroup {
+    /// Describes the group in a few words: `16 x qwen3-14b on H100 (TP 1, roofline)`.
+    pub fn describe(&self) -> String {
+        let Placement { model, gpu, tp } = &self.placement;
+        format!("{} x {} on {} (TP {tp}, {})", self.count, model.name, gpu.name, self.latency_name)
+    }
+}
+
+impl Scenario {
+    /// Looks models and GPUs up and computes what fits.
+    ///
+    /// # Errors
+    /// Everything that is unknown or does not fit, at its place in the file or under its flag; at least one.
+    pub fn plan(&self) -> Result<Plan, Vec<InputError>> {
+        let mut faults = Faults { file: &self.file, errors: Vec::new() };
+        let several = self.cluster.len() > 1;
+        let mut groups = Vec::with_capacity(self.cluster.len());
+        for (index, group) in self.cluster.iter().enumerate() {
+            let name = match &group.name {
+                Some(name) => name.value.clone(),
+                None if several => format!("group{index}"),
+                None => "engine".to_owned(),
+            };
+            groups.extend(group.plan(name, &mut faults));
+        }
+        for (index, group) in self.cluster.iter().enumerate() {
+            let Some(name) = &group.name else { continue };
+            let others = self.cluster[..index].iter().flat_map(|group| &group.name);
+            faults.note(name, check_name(name, others.map(|name| name.as_str())));
+        }
+        if !faults.errors.is_empty() {
+            return Err(faults.errors);
+        }
+        let (workload, router) = (self.workload.clone(), self.router.clone());
+        Ok(Plan { seed: self.seed, workload, groups, router })
+    }
+}
+
+/// What is wrong with a scenario, each with its place.
+struct Faults<'a> {
+    file: &'a str,
+    errors: Vec<InputError>,
+}
+
+impl Faults<'_> {
+    /// Returns the value; keeps an error, at the place of what it is about.
+    fn note<T, U>(&mut self, about: &Located<U>, result: Result<T, InputError>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => InputError::new(error.to_string()).field(about.path.clone()),
+        };
+        // A flag has no file.
+        self.errors.push(match about.at {
+            Some(at) => error.at_column(at.column as u64).at_line(at.line as u64).in_source(self.file),
+            None => error,
+        });
+        None
+    }
+}
+
+impl Group {
+    fn plan(&self, name: String, faults: &mut Faults<'_>) -> Option<EngineGroup> {
+        let model = faults.note(&self.model, find_model(&self.model));
+        let gpu = faults.note(&self.gpu, gpu(&self.gpu));
+        let tp = faults.note(&self.tp, count(self.tp.value, MAX_TP));
+        let count = faults.note(&self.count, count(self.count.value, MAX_ENGINES));
+        let placement = Placement { model: model?, gpu: gpu?, tp: tp? };
+
+        let (latency_name, latency) = match &self.latency.value {
+            GroupLatency::Backend(name) => (name.clone(), Latency::from_name(name, &placement)),
+            GroupLatency::Fixed(us) => (format!("fixed {us} us"), Ok(Latency::Fixed(*us))),
+        };
+        let latency = faults.note(&self.latency, latency);
+
+        let defaults = KvOptions::default();
+        let options = KvOptions {
+            block_size: self.overrides.block_size.and_then(NonZeroU32::new).unwrap_or(defaults.block_size),
+            memory_utilization: self.overrides.gpu_memory_utilization.unwrap_or(defaults.memory_utilization),
+        };
+        let capacity = faults.note(&self.model, kv_capacity(&placement, options))?;
+        let fitting = u32::try_from(capacity.blocks).unwrap_or(u32::MAX);
+        let kv_blocks = self.overrides.num_gpu_blocks_override.unwrap_or(fitting);
+        let block_size = options.block_size.get();
+        let wanted = self.overrides.max_model_len.or(placement.model.max_model_len).unwrap_or(u32::MAX);
+        Some(EngineGroup {
+            name,
+            count: count?.get(),
+            max_model_len: wanted.min(kv_blocks.saturating_mul(block_size)),
+            latency: latency?,
+            latency_name,
+            kv_blocks,
+            block_size,
+            placement,
+            overrides: self.overrides.clone(),
+        })
+    }
+}
+
+/// Checks a number that a flag may have given.
+fn count(number: u32, most: u32) -> Result<NonZeroU32, InputError> {
+    NonZeroU32::new(number).filter(|number| number.get() <= most).ok_or_else(|| {
+        InputError::new(format!("{number} is out of range"))
+            .accepted(format!("a whole number from 1 to {most}"))
+    })
+}
+
+fn check_name<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> Result<(), InputError> {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return Err(
+            InputError::new(format!("{name:?} names no group")).accepted("letters, digits, -, _ and .")
+        );
+    }
+    if others.into_iter().any(|other| other == name) {
+        return Err(
+            InputError::new(format!("two groups are called {name:?}")).accepted("a name of its own for each")
+        );
+    }
+    Ok(())
+}
+
+fn find_model(name: &str) -> Result<Model, InputError> {
+    if !name.ends_with(".json") {
+        return bundled_model(name);
+    }
+    let path = Path::new(name);
+    let json = fs::read(path).map_err(|error| {
+        InputError::new(format!("cannot read {name}: {error}"))
+            .accepted("a bundled model's name, or the path of a Hugging Face config.json")
+    })?;
+    // A downloaded model is a folder of its name with a config.json in it.
+    let stem = match path.file_name() {
+        Some(file) if file == "config.json" => path.parent().and_then(Path::file_name),
+        _ => path.file_stem(),
+    };
+    let short = stem.map_or(name.into(), |stem| stem.to_string_lossy());
+    parse_config(&short, &json).map_err(|error| error.in_source(name))
+}

@@ -1,0 +1,214 @@
+use super::*;
+use crate::workload::synthetic::{Lengths, Process};
+
+const SMALL: &str = "\
+workload:
+  trace: traces/t.jsonl
+cluster:
+  - count: 2
+    model: qwen3-14b
+";
+
+fn parse(text: &str) -> Result<Scenario, Problems> {
+    Scenario::parse("s.yaml", text, Path::new("folder"))
+}
+
+/// Everything that is wrong, whether the text or the plan says so.
+fn wrong(text: &str) -> Vec<String> {
+    match parse(text) {
+        Err(problems) => problems.to_string().lines().map(str::to_owned).collect(),
+        Ok(scenario) => scenario.plan().unwrap_err().iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn the_built_in_scenario_is_whole() {
+    let plan = Scenario::built_in().unwrap_or_else(|problems| panic!("{problems}")).plan().unwrap();
+    let WorkloadSource::Synthetic(synthetic) = &plan.workload.source else { panic!("synthetic") };
+    assert_eq!(synthetic.requests(plan.seed).unwrap().count() as u64, synthetic.requests.get());
+    assert_eq!(plan.router, RouterSource::BuiltIn);
+    assert_eq!(plan.groups[0].describe(), "8 x qwen3-14b on H100 (TP 1, roofline)");
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let scenario = parse(SMALL).unwrap();
+    let WorkloadSource::Trace(trace) = &scenario.workload.source else { panic!("a trace") };
+    assert_eq!(trace.value, Path::new("folder/traces/t.jsonl"), "paths count from the scenario's folder");
+    assert_eq!((scenario.seed, scenario.workload.rate_scale, scenario.workload.requests), (42, 1.0, None));
+    let plan = scenario.plan().unwrap();
+    let group = &plan.groups[0];
+    assert_eq!(
+        (group.name.as_str(), group.count, group.kv_blocks, group.block_size),
+        ("engine", 2, 15909, 16)
+    );
+    assert_eq!(group.max_model_len, 40960, "what the model was made for");
+    assert_eq!(group.placement.gpu.name, "H100");
+}
+
+#[test]
+fn the_longest_sequence_fits_the_cache() {
+    let with = |overrides: &str| {
+        let scenario = parse(&format!("{SMALL}    overrides: {{{overrides}}}\n")).unwrap();
+        scenario.plan().unwrap().groups[0].max_model_len
+    };
+    assert_eq!(with("max_model_len: 131072"), 131_072);
+    assert_eq!(with("max_model_len: 300000"), 15909 * 16);
+    assert_eq!(with("num_gpu_blocks_override: 100, block_size: 32"), 3200);
+}
+
+#[test]
+fn a_router_is_a_path_or_written_in_place() {
+    let router = |text: &str| parse(&format!("{SMALL}router: {text}\n")).unwrap().router;
+    assert_eq!(router("epp.yaml"), RouterSource::File("folder/epp.yaml".into()));
+    assert_eq!(router("null"), RouterSource::BuiltIn);
+    let RouterSource::Inline { file, config } = router("\n  kind: EndpointPickerConfig") else {
+        panic!("inline")
+    };
+    assert_eq!((file.as_str(), config.path.as_str()), ("s.yaml", "router"));
+    assert_eq!(config.at.map(|at| (at.line, at.column)), Some((7, 3)));
+}
+
+#[test]
+fn an_endpoint_picker_config_is_the_built_in_scenario_with_that_router() {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), "kind: EndpointPickerConfig\n").unwrap();
+    let scenario = Scenario::open(file.path()).unwrap();
+    assert_eq!(scenario.router, RouterSource::File(file.path().to_owned()));
+    assert_eq!(scenario.cluster, Scenario::built_in().unwrap().cluster);
+}
+
+#[test]
+fn every_distribution_can_be_written() {
+    let lengths = |text: &str| {
+        let text = format!(
+            "workload: {{requests: 1, synthetic: {{arrivals: {{process: weibull, rate: 2, cv: 0.5}}, \
+             prompt: {text}, output: {{type: constant, value: 1}}}}}}\ncluster: [{{count: 1, model: yi-34b}}]\n"
+        );
+        let scenario = parse(&text).unwrap_or_else(|problems| panic!("{problems}"));
+        let WorkloadSource::Synthetic(synthetic) = scenario.workload.source else { panic!("synthetic") };
+        assert_eq!(synthetic.arrivals.process, Process::Weibull { cv: 0.5 });
+        synthetic.prompt
+    };
+    const TOP: u32 = crate::workload::MAX_TOKENS;
+    for (text, expected) in [
+        ("{type: constant, value: 7}", Lengths::Constant { value: 7 }),
+        ("{type: uniform, min: 1, max: 2}", Lengths::Uniform { min: 1, max: 2 }),
+        (
+            "{type: gaussian, mean: 5.5, std_dev: 2, max: 9}",
+            Lengths::Gaussian { mean: 5.5, std_dev: 2.0, min: 1, max: 9 },
+        ),
+        ("{type: exponential, mean: 5}", Lengths::Exponential { mean: 5.0, min: 1, max: TOP }),
+        ("{type: lognormal, mu: 5, sigma: 1}", Lengths::Lognormal { mu: 5.0, sigma: 1.0, min: 1, max: TOP }),
+        (
+            "{type: pareto_lognormal, alpha: 1, xm: 2, mu: 3, sigma: 4, mix_weight: 0.5}",
+            Lengths::ParetoLognormal { alpha: 1.0, xm: 2.0, mu: 3.0, sigma: 4.0, mix_weight: 0.5 },
+        ),
+        (
+            "{type: empirical, weights: {100: 1, 20: 3}}",
+            Lengths::Empirical { weights: vec![(20, 3.0), (100, 1.0)] },
+        ),
+    ] {
+        assert_eq!(lengths(text), expected);
+    }
+}
+
+#[test]
+fn everything_wrong_is_told_with_its_place() {
+    let edit = |from: &str, to: &str| SMALL.replace(from, to);
+    for (text, expected) in [
+        (
+            edit("count: 2", "count: 0\n    gpus: 1"),
+            vec![
+                "s.yaml:4:12: cluster[0].count: 0 is out of range; accepted: a whole number from 1 to 100000",
+                "s.yaml:5:5: cluster[0].gpus: unknown field \"gpus\"; did you mean \"gpu\"?; accepted: name, count, model, gpu, tp, latency, overrides",
+            ],
+        ),
+        (
+            edit("cluster:", "clusters:"),
+            vec![
+                "s.yaml:1:1: cluster: missing field \"cluster\"",
+                "s.yaml:3:1: clusters: unknown field \"clusters\"; did you mean \"cluster\"?; accepted: workload, cluster, router, seed",
+            ],
+        ),
+        (
+            edit("model: qwen3-14b", "model: 14"),
+            vec!["s.yaml:5:12: cluster[0].model: expected a text, found the number 14"],
+        ),
+        (
+            format!("{SMALL}    gpu: H10\n    latency: rooflin\n"),
+            vec![
+                "s.yaml:6:10: cluster[0].gpu: unknown GPU \"H10\"; accepted: A100-80, A100-SXM, H100, L40S; did you mean \"H100\"?",
+            ],
+        ),
+        (
+            format!("{SMALL}    latency: rooflin\n"),
+            vec![
+                "s.yaml:6:14: cluster[0].latency: unknown latency backend \"rooflin\"; accepted: roofline, trained-physics; did you mean \"roofline\"?",
+            ],
+        ),
+        (
+            edit("qwen3-14b", "llama-3.1-70b-instruct"),
+            vec![
+                "s.yaml:5:12: cluster[0].model: llama-3.1-70b-instruct does not fit: its weights take 131.4 GiB and its activations 5.5 GiB, 1 x H100 leave 72.0 GiB; accepted: tp of at least 2, or a GPU with more memory",
+            ],
+        ),
+        (
+            edit("  trace: traces/t.jsonl", "  rate_scale: 0"),
+            vec![
+                "s.yaml:2:15: workload.rate_scale: 0 scales no rate; accepted: 0.000001 to 1000000",
+                "s.yaml:2:3: workload: accepted: either `trace` or `synthetic`",
+            ],
+        ),
+        (
+            edit(
+                "trace: traces/t.jsonl",
+                "synthetic: {arrivals: {process: gamma, rate: 0, cv: 1}, prompt: {type: uniform, min: 9, max: 3}, output: {type: constnt}}",
+            ),
+            vec![
+                "s.yaml:2:48: workload.synthetic.arrivals.rate: 0 is out of range; accepted: 0.000001 to 1000000000",
+                "s.yaml:2:96: workload.synthetic.prompt.max: 3 is below min 9; accepted: min or more",
+                "s.yaml:2:115: workload.synthetic.output.type: unknown distribution \"constnt\"; did you mean \"constant\"?; accepted: constant, uniform, gaussian, exponential, lognormal, pareto_lognormal, empirical",
+                "s.yaml:2:3: workload.requests: missing field \"requests\"",
+            ],
+        ),
+        (
+            format!(
+                "{SMALL}  - {{count: 1, model: yi-34b, name: a}}\n  - {{count: 1, model: yi-34b, name: a}}\n"
+            ),
+            vec![
+                "s.yaml:7:37: cluster[2].name: two groups are called \"a\"; accepted: a name of its own for each",
+            ],
+        ),
+        (
+            edit("qwen3-14b", "no/config.json"),
+            vec![
+                "s.yaml:5:12: cluster[0].model: cannot read folder/no/config.json: No such file or directory (os error 2); accepted: a bundled model's name, or the path of a Hugging Face config.json",
+            ],
+        ),
+        (
+            edit("cluster:", "cluster: []\nx:"),
+            vec![
+                "s.yaml:3:10: cluster: no group of engines; at least one is needed",
+                "s.yaml:4:1: x: unknown field \"x\"; accepted: workload, cluster, router, seed",
+            ],
+        ),
+        (
+            format!("{SMALL}    overrides: {{gpu_memory_utilization: 2, scheduling_policy: lifo}}\n"),
+            vec![
+                "s.yaml:6:41: cluster[0].overrides.gpu_memory_utilization: 2 is out of range; accepted: above 0 and at most 1",
+                "s.yaml:6:63: cluster[0].overrides.scheduling_policy: unknown scheduling policy \"lifo\"; accepted: fcfs, priority",
+            ],
+        ),
+        (
+            format!("{SMALL}router: 7\n"),
+            vec![
+                "s.yaml:6:9: router: expected the path of an EndpointPickerConfig, or one as a mapping, found the number 7",
+            ],
+        ),
+    ] {
+        assert_eq!(wrong(&text), expected);
+    }
+    let missing = Scenario::open(Path::new("no/such.yaml")).unwrap_err().to_string();
+    assert!(missing.starts_with("no/such.yaml: cannot read the scenario: "), "{missing}");
+}

@@ -1,0 +1,239 @@
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use router::config::decode::{Cursor, Decode, Fields};
+use router::config::problem::{Located, Problems, accepted_instead};
+
+use super::fields::{expected, expected_whole, refuse_input, whole};
+use crate::workload::MAX_TOKENS;
+use crate::workload::synthetic::{Arrivals, Lengths, Process, SharedPrefix, Synthetic};
+
+/// What arrives: `workload` of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadSpec {
+    /// Where the requests come from.
+    pub source: WorkloadSource,
+    /// What the rate of arrival is multiplied with.
+    pub rate_scale: f64,
+    /// How many requests there are at most; `None` for all that a trace holds.
+    pub requests: Option<NonZeroU64>,
+}
+
+/// Where requests come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkloadSource {
+    /// A recorded trace.
+    Trace(Located<PathBuf>),
+    /// Distributions.
+    Synthetic(Box<Synthetic>),
+}
+
+impl Decode for WorkloadSpec {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        Fields::read(cursor, problems, |fields| {
+            let trace = fields.optional::<Located<String>>("trace");
+            let requests = fields.optional::<Located<u64>>("requests");
+            let synthetic = fields.optional::<SyntheticParts>("synthetic");
+            let given = (fields.node("trace").is_some(), fields.node("synthetic").is_some());
+            let rate_scale = fields.optional::<Located<f64>>("rate_scale");
+            let rate_scale = match rate_scale {
+                Some(scale) if !(1e-6..=1e6).contains(&scale.value) => {
+                    let message = format!("{} scales no rate; accepted: 0.000001 to 1000000", scale.value);
+                    fields.refuse(scale.at, scale.path, message);
+                    None
+                }
+                scale => Some(scale.map_or(1.0, |scale| scale.value)),
+            };
+            let requests = match requests {
+                Some(requests) if requests.value == 0 => {
+                    fields.refuse(requests.at, requests.path, "no requests; accepted: a whole number from 1");
+                    return None;
+                }
+                requests => requests.and_then(|requests| NonZeroU64::new(requests.value)),
+            };
+            let source = match given {
+                (true, false) => {
+                    let trace = trace?;
+                    WorkloadSource::Trace(trace.with(PathBuf::from(&trace.value)))
+                }
+                (false, true) => {
+                    let Some(count) = requests else {
+                        expected::<u64>(fields, "requests");
+                        return None;
+                    };
+                    WorkloadSource::Synthetic(Box::new(synthetic?.with_requests(count)))
+                }
+                _ => {
+                    let place = fields.place();
+                    fields.refuse(place.at, place.path, "accepted: either `trace` or `synthetic`");
+                    return None;
+                }
+            };
+            Some(WorkloadSpec { source, rate_scale: rate_scale?, requests })
+        })?
+    }
+}
+
+/// A synthetic workload without its number of requests, which stands beside it.
+struct SyntheticParts {
+    arrivals: Arrivals,
+    prompt: Lengths,
+    output: Lengths,
+    shared_prefix: Option<SharedPrefix>,
+}
+
+impl SyntheticParts {
+    fn with_requests(self, requests: NonZeroU64) -> Synthetic {
+        let SyntheticParts { arrivals, prompt, output, shared_prefix } = self;
+        Synthetic { requests, arrivals, prompt, output, shared_prefix }
+    }
+}
+
+impl Decode for SyntheticParts {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        Fields::read(cursor, problems, |fields| {
+            let arrivals = expected(fields, "arrivals");
+            let prompt = expected(fields, "prompt");
+            let output = expected(fields, "output");
+            let shared_prefix = fields.optional("shared_prefix");
+            Some(SyntheticParts { arrivals: arrivals?, prompt: prompt?, output: output?, shared_prefix })
+        })?
+    }
+}
+
+impl Decode for Arrivals {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        const PROCESSES: [&str; 4] = ["poisson", "gamma", "weibull", "constant"];
+        Fields::read(cursor, problems, |fields| {
+            let process = expected::<Located<String>>(fields, "process");
+            let rate = expected::<f64>(fields, "rate");
+            let process = process?;
+            let process = match process.as_str() {
+                "poisson" => Process::Poisson,
+                "constant" => Process::Constant,
+                "gamma" => Process::Gamma { cv: expected(fields, "cv")? },
+                "weibull" => Process::Weibull { cv: expected(fields, "cv")? },
+                other => {
+                    fields.node("cv");
+                    let message = format!("unknown process {other:?}{}", accepted_instead(other, &PROCESSES));
+                    fields.refuse(process.at, process.path, message);
+                    return None;
+                }
+            };
+            let arrivals = Arrivals { process, rate: rate? };
+            match arrivals.check() {
+                Ok(()) => Some(arrivals),
+                Err(error) => {
+                    refuse_input(fields, &["rate", "cv"], &error);
+                    None
+                }
+            }
+        })?
+    }
+}
+
+impl Decode for Lengths {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        const KEYS: [&str; 10] =
+            ["value", "min", "max", "mean", "std_dev", "mu", "sigma", "alpha", "xm", "mix_weight"];
+        Fields::read(cursor, problems, |fields| {
+            let lengths = lengths(fields)?;
+            match lengths.check() {
+                Ok(()) => Some(lengths),
+                Err(error) => {
+                    let keys = [KEYS.as_slice(), &["weights"]].concat();
+                    refuse_input(fields, &keys, &error);
+                    None
+                }
+            }
+        })?
+    }
+}
+
+fn lengths(fields: &mut Fields<'_, '_>) -> Option<Lengths> {
+    const TYPES: [&str; 7] =
+        ["constant", "uniform", "gaussian", "exponential", "lognormal", "pareto_lognormal", "empirical"];
+    let kind = expected::<Located<String>>(fields, "type")?;
+    let tokens = |fields: &mut Fields<'_, '_>, key| Some(expected_whole(fields, key, 1..=MAX_TOKENS)?.value);
+    // Bounds may be left out where the distribution has none of its own.
+    let bounds = |fields: &mut Fields<'_, '_>| {
+        let min = whole(fields, "min", 1..=MAX_TOKENS).map_or(1, |min| min.value);
+        let max = whole(fields, "max", 1..=MAX_TOKENS).map_or(MAX_TOKENS, |max| max.value);
+        (min, max)
+    };
+    match kind.as_str() {
+        "constant" => Some(Lengths::Constant { value: tokens(fields, "value")? }),
+        "uniform" => {
+            let (min, max) = (tokens(fields, "min"), tokens(fields, "max"));
+            Some(Lengths::Uniform { min: min?, max: max? })
+        }
+        "gaussian" => {
+            let (mean, std_dev) = (expected(fields, "mean"), expected(fields, "std_dev"));
+            let (min, max) = bounds(fields);
+            Some(Lengths::Gaussian { mean: mean?, std_dev: std_dev?, min, max })
+        }
+        "exponential" => {
+            let mean = expected(fields, "mean");
+            let (min, max) = bounds(fields);
+            Some(Lengths::Exponential { mean: mean?, min, max })
+        }
+        "lognormal" => {
+            let (mu, sigma) = (expected(fields, "mu"), expected(fields, "sigma"));
+            let (min, max) = bounds(fields);
+            Some(Lengths::Lognormal { mu: mu?, sigma: sigma?, min, max })
+        }
+        "pareto_lognormal" => {
+            let [alpha, xm, mu, sigma, mix_weight] =
+                ["alpha", "xm", "mu", "sigma", "mix_weight"].map(|key| expected(fields, key));
+            Some(Lengths::ParetoLognormal {
+                alpha: alpha?,
+                xm: xm?,
+                mu: mu?,
+                sigma: sigma?,
+                mix_weight: mix_weight?,
+            })
+        }
+        "empirical" => {
+            let weights = expected::<Located<BTreeMap<String, f64>>>(fields, "weights")?;
+            let mut counts = Vec::with_capacity(weights.len());
+            for (count, weight) in &weights.value {
+                let Ok(count) = count.parse() else {
+                    let message = format!("{count:?} is no number of tokens; accepted: 1 to {MAX_TOKENS}");
+                    fields.refuse(weights.at, weights.path.clone(), message);
+                    return None;
+                };
+                counts.push((count, *weight));
+            }
+            counts.sort_by_key(|(count, _)| *count);
+            Some(Lengths::Empirical { weights: counts })
+        }
+        other => {
+            let message = format!("unknown distribution {other:?}{}", accepted_instead(other, &TYPES));
+            fields.refuse(kind.at, kind.path, message);
+            None
+        }
+    }
+}
+
+impl Decode for SharedPrefix {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        Fields::read(cursor, problems, |fields| {
+            let groups = expected_whole(fields, "groups", 1..=u32::MAX);
+            let tokens = expected_whole(fields, "tokens", 1..=MAX_TOKENS);
+            let skew = fields.optional("skew").unwrap_or(0.0);
+            let shared = SharedPrefix {
+                groups: NonZeroU32::new(groups?.value)?,
+                tokens: NonZeroU32::new(tokens?.value)?,
+                skew,
+            };
+            match shared.check() {
+                Ok(()) => Some(shared),
+                Err(error) => {
+                    refuse_input(fields, &["groups", "tokens", "skew"], &error);
+                    None
+                }
+            }
+        })?
+    }
+}
