@@ -5,6 +5,7 @@
 pub mod engine;
 pub mod hardware;
 mod input_error;
+pub mod model_server;
 pub mod report;
 pub mod scenario;
 pub mod workload;

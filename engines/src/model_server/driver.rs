@@ -1,0 +1,262 @@
+//! The task that drives an engine: takes requests in, waits for steps, hands tokens out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use executor::sync::mpsc;
+use executor::{Class, Instant, Rt};
+use rustc_hash::FxHashMap;
+
+use super::block_hash;
+use super::generation::{Command, Delivery, EngineHandle, Event, Sampler, Submission, Tokens};
+use super::published::Shared;
+use crate::engine::latency::Latency;
+use crate::engine::{BlockHash, ConfigError, Engine, EngineConfig, Model, Next, RequestId, RowKind, Token};
+
+/// How long vLLM's loop sleeps when requests wait but none can be scheduled (model-server spec 5.3).
+const POLL: Duration = Duration::from_millis(1);
+
+/// An engine with the task state around it; [`Driver::run`] is the task.
+pub struct Driver {
+    rt: Rt,
+    engine: Engine,
+    latency: Latency,
+    commands: mpsc::Receiver<Command>,
+    requests: Active,
+    published: Shared,
+    /// When the batches in flight end, the oldest first.
+    ends: VecDeque<Instant>,
+    /// Requests for the next turn.
+    arrived: Vec<Submission>,
+    gaps: Option<Gaps>,
+}
+
+type Gaps = Box<dyn FnMut(Duration, u64)>;
+
+/// The requests in the engine.
+#[derive(Debug, Default)]
+struct Active {
+    by_id: FxHashMap<RequestId, Request>,
+    block_size: usize,
+}
+
+#[derive(Debug)]
+struct Request {
+    sampler: Sampler,
+    delivery: Delivery,
+    events: mpsc::UnboundedSender<Event>,
+    /// Known tokens behind the last full block.
+    tail: Vec<Token>,
+    root: BlockHash,
+    tokens: Tokens,
+    admitted: bool,
+    last_token: Option<Instant>,
+}
+
+impl Driver {
+    /// Returns the driver of a new engine, and a handle to it.
+    ///
+    /// # Errors
+    /// When no vLLM would start with this configuration.
+    pub fn new(rt: &Rt, config: EngineConfig, latency: Latency) -> Result<(Self, EngineHandle), ConfigError> {
+        let block_size = config.block_size;
+        let published = Shared::new(&config);
+        let engine = Engine::new(config)?;
+        // Bounded by the requests that clients have open.
+        let (sender, commands) = rt.mpsc_unbounded();
+        let handle = EngineHandle {
+            rt: rt.clone(),
+            commands: sender,
+            ids: Arc::new(AtomicU64::new(0)),
+            block_size,
+            published: published.clone(),
+        };
+        let driver = Driver {
+            rt: rt.clone(),
+            engine,
+            latency,
+            commands,
+            requests: Active { by_id: FxHashMap::default(), block_size: block_size as usize },
+            published,
+            ends: VecDeque::new(),
+            arrived: Vec::new(),
+            gaps: None,
+        };
+        Ok((driver, handle))
+    }
+
+    /// Calls `watch` for tokens that followed another of their request: the gap between them, and how many
+    /// tokens of a step had that gap.
+    pub fn watch_gaps(&mut self, watch: impl FnMut(Duration, u64) + 'static) {
+        self.gaps = Some(Box::new(watch));
+    }
+
+    /// Steps the engine until every handle is gone and the last request has ended.
+    pub async fn run(mut self) {
+        loop {
+            self.take_commands();
+            for submission in std::mem::take(&mut self.arrived) {
+                self.add(submission);
+            }
+            let turn = self.engine.turn();
+            if turn.scheduled {
+                self.start_batch();
+            }
+            if turn.next == Next::Complete {
+                if let Some(end) = self.ends.front() {
+                    self.rt.sleep_until_in(Class::Engine, *end).await;
+                }
+                self.take_commands();
+                self.complete();
+            }
+            if turn.next == Next::Turn {
+                continue;
+            }
+            if self.engine.polls() {
+                self.rt.sleep_until_in(Class::Engine, self.rt.now() + POLL).await;
+            } else if turn.next == Next::Rest && self.arrived.is_empty() {
+                let Some(command) = self.commands.recv().await else { return };
+                self.take(command);
+            }
+        }
+    }
+
+    fn take_commands(&mut self) {
+        while let Some(command) = self.commands.try_recv() {
+            self.take(command);
+        }
+    }
+
+    /// Aborts at once; a new request waits for the next turn.
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Generate(submission) => self.arrived.push(*submission),
+            Command::Abort(id) => {
+                let before = self.arrived.len();
+                self.arrived.retain(|submission| submission.request.id != id);
+                if self.engine.abort(id) || self.arrived.len() < before {
+                    self.requests.by_id.remove(&id);
+                    self.published.lock().aborted += 1;
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, submission: Submission) {
+        let Submission { request, tail, root, sampler, delivery, events } = submission;
+        let id = request.id;
+        let tokens = Tokens { prompt: request.prompt_tokens, ..Tokens::default() };
+        match self.engine.add(request) {
+            Ok(()) => {
+                let request = Request {
+                    sampler,
+                    delivery,
+                    events,
+                    tail,
+                    root,
+                    tokens,
+                    admitted: false,
+                    last_token: None,
+                };
+                self.requests.by_id.insert(id, request);
+            }
+            // A stream that nobody reads any more is dropped with its sender.
+            Err(error) => drop(events.send(Event::Refused(error))),
+        }
+    }
+
+    /// Notes when the batch scheduled last will end, and what its admissions found in the prefix cache.
+    fn start_batch(&mut self) {
+        let Some(batch) = self.engine.newest() else { return };
+        let now = self.rt.now();
+        let start = self.ends.back().copied().unwrap_or(now).max(now);
+        let end = match batch.is_empty() {
+            true => start,
+            false => start + Duration::from_micros(self.latency.step_us(batch.work())),
+        };
+        self.ends.push_back(end);
+        // Admitted requests stand behind the running ones.
+        for row in batch.rows().iter().rev().take_while(|row| row.kind != RowKind::Continued) {
+            if row.kind == RowKind::New
+                && let Some(request) = self.requests.by_id.get_mut(&row.request)
+                && !request.admitted
+            {
+                request.admitted = true;
+                request.tokens.cached = row.computed;
+            }
+        }
+    }
+
+    fn complete(&mut self) {
+        self.ends.pop_front();
+        let now = self.rt.now();
+        let update = self.engine.complete(&mut self.requests);
+        let mut published = self.published.lock();
+        published.update(&update.stats);
+        // Most tokens of a step follow their predecessors by the same time.
+        let mut run = (Duration::ZERO, 0);
+        for output in update.outputs {
+            let Some(request) = self.requests.by_id.get_mut(&output.request) else { continue };
+            request.tokens.output += 1;
+            let previous = request.last_token.replace(now);
+            match (previous, &mut self.gaps) {
+                (None, _) => published.first_token(request.tokens.prompt),
+                (Some(previous), Some(gaps)) => {
+                    let gap = now.since(previous);
+                    if gap != run.0 && run.1 > 0 {
+                        gaps(run.0, run.1);
+                        run.1 = 0;
+                    }
+                    run = (gap, run.1 + 1);
+                }
+                (Some(_), None) => {}
+            }
+            if previous.is_none() || request.delivery == Delivery::EveryToken {
+                // The reader may be gone; its abort is on the way.
+                let _ = request.events.send(Event::Token(output.token));
+            }
+            if let Some(finish) = output.finish
+                && let Some(request) = self.requests.by_id.remove(&output.request)
+            {
+                published.finished(finish.reason, request.tokens);
+                let _ = request.events.send(Event::Finished { finish, tokens: request.tokens });
+            }
+        }
+        if let Some(gaps) = &mut self.gaps
+            && run.1 > 0
+        {
+            gaps(run.0, run.1);
+        }
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver")
+            .field("engine", &self.engine)
+            .field("ends", &self.ends)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Model for Active {
+    fn sample(&mut self, request: RequestId, position: u32) -> Token {
+        let Some(request) = self.by_id.get_mut(&request) else { return 0 };
+        let token = request.sampler.sample(position);
+        request.tail.push(token);
+        token
+    }
+
+    fn hash_block(&mut self, request: RequestId, _: u32, parent: Option<BlockHash>) -> BlockHash {
+        let Some(request) = self.by_id.get_mut(&request) else { return BlockHash(0) };
+        let full = self.block_size.min(request.tail.len());
+        let hash = block_hash::next(parent.unwrap_or(request.root), &request.tail[..full]);
+        request.tail.drain(..full);
+        hash
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use executor::{Real, Rt};
+
+use crate::engine::latency::Latency;
+use crate::engine::{EngineConfig, FinishReason, Profile, Token};
+use crate::model_server::{Delivery, Driver, EngineHandle, Event, Generate, Sampler, Tokens};
+
+/// Runs `test` beside an engine of 63 usable blocks whose steps take 1 ms.
+fn with_engine<F: Future<Output = ()>>(test: impl FnOnce(Rt, EngineHandle) -> F) {
+    let real = Real::builder().current_thread().seed(1).build().unwrap();
+    real.run(|rt| async move {
+        let config = EngineConfig::new(Profile::VLLM_0_21, 64, 1024);
+        let (driver, handle) = Driver::new(&rt, config, Latency::Fixed(1_000)).unwrap();
+        drop(rt.daemon("engine", driver.run()));
+        rt.timeout(Duration::from_secs(30), test(rt.clone(), handle)).await.unwrap();
+    });
+}
+
+fn prompt(tokens: u32) -> Arc<[Token]> {
+    (0..tokens).collect()
+}
+
+async fn to_the_end(handle: &EngineHandle, generate: &Generate) -> Vec<Event> {
+    let mut generation = handle.generate(generate);
+    let mut events = Vec::new();
+    while let Some(event) = generation.next().await {
+        events.push(event);
+    }
+    events
+}
+
+fn end(events: &[Event]) -> (FinishReason, Tokens) {
+    match events.last() {
+        Some(Event::Finished { finish, tokens }) => (finish.reason, *tokens),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_second_equal_prompt_finds_all_blocks_but_the_last() {
+    with_engine(|_, handle| async move {
+        let generate = Generate::exactly(prompt(64), 5, Sampler::Constant(7));
+        let first = to_the_end(&handle, &generate).await;
+        assert_eq!(first[0], Event::Token(7));
+        assert_eq!(first.len(), 2, "first and last only");
+        assert_eq!(end(&first), (FinishReason::Length, Tokens { prompt: 64, cached: 0, output: 5 }));
+        // Model-server spec 5.5: a prompt of exactly n blocks hits n - 1 of them.
+        let second = to_the_end(&handle, &generate).await;
+        assert_eq!(end(&second), (FinishReason::Length, Tokens { prompt: 64, cached: 48, output: 5 }));
+        let salted = Generate { cache_salt: "tenant".into(), ..generate };
+        assert_eq!(end(&to_the_end(&handle, &salted).await).1.cached, 0);
+    });
+}
+
+#[test]
+fn a_conversation_finds_the_blocks_that_were_generated() {
+    with_engine(|_, handle| async move {
+        let generate = Generate::exactly(prompt(40), 30, Sampler::Seeded { seed: 3, vocabulary: 1000 });
+        let generate = Generate { delivery: Delivery::EveryToken, ..generate };
+        let answer = to_the_end(&handle, &generate).await;
+        let mut history: Vec<Token> = prompt(40).to_vec();
+        history.extend(answer.iter().filter_map(|e| if let Event::Token(t) = e { Some(*t) } else { None }));
+        assert_eq!(history.len(), 70);
+        history.extend([1, 2, 3]);
+        let next = Generate { prompt: history.into(), ..generate };
+        // 70 tokens known, the last of them not computed: four full blocks.
+        assert_eq!(end(&to_the_end(&handle, &next).await).1.cached, 64);
+    });
+}
+
+#[test]
+fn a_stop_token_ends_a_request() {
+    with_engine(|_, handle| async move {
+        let generate = Generate::exactly(prompt(10), 100, Sampler::Constant(7));
+        let generate = Generate { stop_tokens: vec![7], min_tokens: 3, ..generate };
+        let (reason, tokens) = end(&to_the_end(&handle, &generate).await);
+        assert_eq!(reason, FinishReason::Stop);
+        assert!(tokens.output >= 3, "{tokens:?}");
+    });
+}
+
+#[test]
+fn a_dropped_stream_aborts_its_request() {
+    with_engine(|rt, handle| async move {
+        let mut generation = handle.generate(&Generate::exactly(prompt(10), 900, Sampler::Constant(7)));
+        assert_eq!(generation.next().await, Some(Event::Token(7)));
+        assert_eq!(handle.published().lock().gauges.running, 1);
+        drop(generation);
+        while handle.published().lock().gauges.running > 0 {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
+        let published = handle.published().lock().clone();
+        assert_eq!((published.aborted, published.gauges.free_blocks), (1, 63));
+    });
+}
+
+#[test]
+fn a_request_that_cannot_fit_is_refused() {
+    with_engine(|_, handle| async move {
+        let events = to_the_end(&handle, &Generate::exactly(prompt(2000), 5, Sampler::Constant(7))).await;
+        assert!(matches!(events[..], [Event::Refused(_)]), "{events:?}");
+    });
+}

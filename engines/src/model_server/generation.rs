@@ -1,0 +1,235 @@
+//! What a front end asks an engine for, and what it gets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use executor::sync::mpsc;
+use executor::{Instant, Rt};
+
+use super::block_hash;
+use super::published::Shared;
+use crate::engine::{AdapterId, AddError, BlockHash, Finish, NewRequest, RequestId, Token};
+
+/// How often a request's stream speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// One event a token: what a client on a socket sees.
+    EveryToken,
+    /// The first token and the end: all that a simulated client looks at.
+    FirstAndLast,
+}
+
+/// How tokens are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampler {
+    /// Always this one.
+    Constant(Token),
+    /// A fixed function of the seed and the position, below the size of the vocabulary.
+    Seeded {
+        /// Seed, one a request.
+        seed: u64,
+        /// Tokens of the vocabulary.
+        vocabulary: u32,
+    },
+}
+
+impl Sampler {
+    pub(super) fn sample(self, position: u32) -> Token {
+        match self {
+            Sampler::Constant(token) => token,
+            Sampler::Seeded { seed, vocabulary } => {
+                // The finalizer of SplitMix64: every bit of the input moves every bit of the output.
+                let mut z = seed.wrapping_add(u64::from(position).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                ((u128::from(z ^ (z >> 31)) * u128::from(vocabulary)) >> 64) as Token
+            }
+        }
+    }
+}
+
+/// A request for tokens.
+#[derive(Clone, Debug)]
+pub struct Generate {
+    /// The prompt.
+    pub prompt: Arc<[Token]>,
+    /// Most tokens to generate.
+    pub max_tokens: u32,
+    /// Fewest tokens before a stop token counts.
+    pub min_tokens: u32,
+    /// End-of-sequence token; `None` ignores it.
+    pub eos: Option<Token>,
+    /// Further tokens that end the request.
+    pub stop_tokens: Vec<Token>,
+    /// Smaller is served first, where the engine schedules by priority.
+    pub priority: i64,
+    /// Separates the prefix cache of tenants; empty = shared.
+    pub cache_salt: String,
+    /// Adapter by name and number.
+    pub adapter: Option<(String, AdapterId)>,
+    /// How tokens are chosen.
+    pub sampler: Sampler,
+    /// How often the stream speaks.
+    pub delivery: Delivery,
+}
+
+impl Generate {
+    /// Returns a request for exactly `output_tokens` behind `prompt`, reported at its first and last token.
+    pub fn exactly(prompt: Arc<[Token]>, output_tokens: u32, sampler: Sampler) -> Self {
+        Generate {
+            prompt,
+            max_tokens: output_tokens,
+            min_tokens: 0,
+            eos: None,
+            stop_tokens: Vec::new(),
+            priority: 0,
+            cache_salt: String::new(),
+            adapter: None,
+            sampler,
+            delivery: Delivery::FirstAndLast,
+        }
+    }
+}
+
+/// Tokens of a finished request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Of the prompt.
+    pub prompt: u32,
+    /// Of the prompt, found in the prefix cache at the first admission.
+    pub cached: u32,
+    /// Generated.
+    pub output: u32,
+}
+
+/// What a generation's stream says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A token; with [`Delivery::FirstAndLast`] only the first.
+    Token(Token),
+    /// The end, behind the last token.
+    Finished {
+        /// Why.
+        finish: Finish,
+        /// How many.
+        tokens: Tokens,
+    },
+    /// The engine would not take the request; nothing else comes.
+    Refused(AddError),
+}
+
+/// A request as it travels to the engine's task.
+#[derive(Debug)]
+pub(super) struct Submission {
+    pub(super) request: NewRequest,
+    pub(super) tail: Vec<Token>,
+    pub(super) root: BlockHash,
+    pub(super) sampler: Sampler,
+    pub(super) delivery: Delivery,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+}
+
+/// What an engine's task is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    Generate(Box<Submission>),
+    Abort(RequestId),
+}
+
+/// Asks an engine for tokens. Cheap to clone, works on any thread.
+#[derive(Clone, Debug)]
+pub struct EngineHandle {
+    pub(super) rt: Rt,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(super) ids: Arc<AtomicU64>,
+    pub(super) block_size: u32,
+    pub(super) published: Shared,
+}
+
+impl EngineHandle {
+    /// Returns what the engine publishes.
+    pub fn published(&self) -> &Shared {
+        &self.published
+    }
+
+    /// Submits a request; its tokens come as events of the returned stream. Dropping the stream before its end
+    /// aborts the request.
+    ///
+    /// The prompt is hashed here, on the caller's thread, not on the engine's.
+    pub fn generate(&self, generate: &Generate) -> Generation {
+        let id = RequestId(self.ids.fetch_add(1, Ordering::Relaxed));
+        let (sender, events) = self.rt.mpsc_unbounded();
+        let adapter = generate.adapter.as_ref().map_or("", |(name, _)| name.as_str());
+        let root = block_hash::root(&[&generate.cache_salt, adapter]);
+        let block_size = self.block_size as usize;
+        let request = NewRequest {
+            id,
+            prompt_tokens: u32::try_from(generate.prompt.len()).unwrap_or(u32::MAX),
+            block_hashes: block_hash::chain(root, &generate.prompt, self.block_size),
+            max_tokens: generate.max_tokens,
+            min_tokens: generate.min_tokens,
+            eos: generate.eos,
+            stop_tokens: generate.stop_tokens.clone(),
+            priority: generate.priority,
+            arrival: self.rt.now().as_nanos(),
+            adapter: generate.adapter.as_ref().map(|(_, id)| *id),
+        };
+        let tail = generate.prompt[generate.prompt.len() / block_size * block_size..].to_vec();
+        let submission = Submission {
+            request,
+            tail,
+            root,
+            sampler: generate.sampler,
+            delivery: generate.delivery,
+            events: sender,
+        };
+        // An engine that is gone closes the stream: its sender is dropped with the command.
+        drop(self.commands.send(Command::Generate(Box::new(submission))));
+        Generation { id, events, abort: Some(self.commands.clone()), submitted: self.rt.now() }
+    }
+}
+
+/// The events of one request, in order.
+#[derive(Debug)]
+pub struct Generation {
+    id: RequestId,
+    events: mpsc::Receiver<Event>,
+    /// `None` once the request has ended by itself.
+    abort: Option<mpsc::UnboundedSender<Command>>,
+    submitted: Instant,
+}
+
+impl Generation {
+    /// Returns the next event, `None` behind the end or when the engine is gone.
+    pub async fn next(&mut self) -> Option<Event> {
+        let event = self.events.recv().await;
+        self.note(event)
+    }
+
+    /// Returns the next event if it has come already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        let event = self.events.try_recv()?;
+        self.note(Some(event))
+    }
+
+    /// Returns when the request was submitted.
+    pub fn submitted(&self) -> Instant {
+        self.submitted
+    }
+
+    fn note(&mut self, event: Option<Event>) -> Option<Event> {
+        if !matches!(event, Some(Event::Token(_))) {
+            self.abort = None;
+        }
+        event
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        if let Some(commands) = self.abort.take() {
+            // A closed channel means that the engine is gone, and the request with it.
+            drop(commands.send(Command::Abort(self.id)));
+        }
+    }
+}
