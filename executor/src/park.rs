@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::real;
+use crate::{real, sim};
 
 /// What a parked future waits for: shown in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +40,7 @@ pub struct Park(pub(crate) ParkInner);
 
 pub(crate) enum ParkInner {
     Real(real::Park),
+    Sim(sim::Park),
 }
 
 /// Ends the wait of the [`Park`] of its pair; works from any thread.
@@ -48,6 +49,7 @@ pub struct Unpark(pub(crate) UnparkInner);
 
 pub(crate) enum UnparkInner {
     Real(real::Unpark),
+    Sim(sim::Unpark),
 }
 
 impl Park {
@@ -55,13 +57,15 @@ impl Park {
     pub fn is_unparked(&self) -> bool {
         match &self.0 {
             ParkInner::Real(park) => park.token().is_some(),
+            ParkInner::Sim(park) => park.token().is_some(),
         }
     }
 
     /// Cancels, unless it was unparked before: then returns the token.
-    pub(crate) fn cancel(self) -> Option<u8> {
-        match &self.0 {
+    pub(crate) fn cancel(mut self) -> Option<u8> {
+        match &mut self.0 {
             ParkInner::Real(park) => park.cancel(),
+            ParkInner::Sim(park) => park.cancel(),
         }
     }
 }
@@ -72,6 +76,7 @@ impl Future for Park {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             ParkInner::Real(park) => park.poll(cx),
+            ParkInner::Sim(park) => park.poll(cx),
         }
     }
 }
@@ -86,6 +91,7 @@ impl Unpark {
     pub(crate) fn unpark_with(self, token: u8) -> bool {
         match self.0 {
             UnparkInner::Real(unpark) => unpark.unpark(token),
+            UnparkInner::Sim(unpark) => unpark.unpark(token),
         }
     }
 
@@ -93,6 +99,7 @@ impl Unpark {
     pub fn is_cancelled(&self) -> bool {
         match &self.0 {
             UnparkInner::Real(unpark) => unpark.is_cancelled(),
+            UnparkInner::Sim(unpark) => unpark.is_cancelled(),
         }
     }
 }

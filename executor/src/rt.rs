@@ -11,7 +11,8 @@ use crate::http::Transport;
 use crate::park::{ParkInner, UnparkInner};
 use crate::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use crate::{
-    Class, Instant, Interval, JoinHandle, Missed, Park, Sleep, Stream, Timeout, Unpark, WallTime, Why, real,
+    Class, Instant, Interval, JoinHandle, Missed, Park, Simulation, Sleep, Stream, Timeout, Unpark, WallTime,
+    Why, real, sim,
 };
 
 /// A handle to the runtime that hosts this code: cheap to clone, passed explicitly.
@@ -24,6 +25,7 @@ pub struct Rt(Inner);
 #[derive(Clone)]
 enum Inner {
     Real(Arc<real::Core>),
+    Sim(sim::Id),
 }
 
 impl Rt {
@@ -31,10 +33,15 @@ impl Rt {
         Rt(Inner::Real(core))
     }
 
+    pub(crate) fn sim(id: sim::Id) -> Self {
+        Rt(Inner::Sim(id))
+    }
+
     /// Returns the monotonic time. Under the simulation it is constant within an event.
     pub fn now(&self) -> Instant {
         match &self.0 {
             Inner::Real(core) => core.now(),
+            Inner::Sim(id) => id.with(|core| core.now()),
         }
     }
 
@@ -43,6 +50,7 @@ impl Rt {
     pub fn wall(&self) -> WallTime {
         match &self.0 {
             Inner::Real(core) => core.wall(),
+            Inner::Sim(id) => id.with(|core| core.wall()),
         }
     }
 
@@ -61,9 +69,9 @@ impl Rt {
     ///
     /// This is how a simulated engine orders itself before the tasks that look at it in the same instant.
     pub fn sleep_until_in(&self, class: Class, deadline: Instant) -> Sleep {
-        let _ = class;
         match &self.0 {
             Inner::Real(core) => core.sleep_until(deadline),
+            Inner::Sim(id) => Sleep::sim(deadline, sim::Timer::new(*id, class, deadline)),
         }
     }
 
@@ -108,6 +116,7 @@ impl Rt {
         let place = Location::caller();
         match &self.0 {
             Inner::Real(core) => core.spawn(name, place, future),
+            Inner::Sim(id) => sim::spawn(*id, name, place, false, future),
         }
     }
 
@@ -124,6 +133,7 @@ impl Rt {
         let place = Location::caller();
         match &self.0 {
             Inner::Real(core) => core.spawn_local(name, place, future),
+            Inner::Sim(id) => sim::spawn(*id, name, place, false, future),
         }
     }
 
@@ -140,6 +150,7 @@ impl Rt {
         let place = Location::caller();
         match &self.0 {
             Inner::Real(core) => core.spawn_local(name, place, future),
+            Inner::Sim(id) => sim::spawn(*id, name, place, true, future),
         }
     }
 
@@ -157,6 +168,7 @@ impl Rt {
         let place = Location::caller();
         let handle = match &self.0 {
             Inner::Real(core) => core.blocking(name, place, work),
+            Inner::Sim(id) => sim::spawn(*id, name, place, false, async move { work() }),
         };
         async move {
             match handle.await {
@@ -188,6 +200,7 @@ impl Rt {
     pub fn stream(&self, name: &str) -> Stream {
         match &self.0 {
             Inner::Real(core) => core.stream(name),
+            Inner::Sim(id) => id.with(|core| core.stream(name, Location::caller())),
         }
     }
 
@@ -195,6 +208,7 @@ impl Rt {
     pub fn local<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         match &self.0 {
             Inner::Real(core) => core.locals.lock().unwrap_or_else(PoisonError::into_inner).get_or_default(),
+            Inner::Sim(id) => id.with(|core| core.local()),
         }
     }
 
@@ -202,6 +216,15 @@ impl Rt {
     pub fn http(&self) -> Transport {
         match &self.0 {
             Inner::Real(core) => Transport::real(Arc::clone(core)),
+            Inner::Sim(id) => Transport::sim(*id),
+        }
+    }
+
+    /// Returns what only a simulation can do, `None` in production.
+    pub fn simulation(&self) -> Option<Simulation> {
+        match &self.0 {
+            Inner::Real(_) => None,
+            Inner::Sim(id) => Some(Simulation::new(*id)),
         }
     }
 
@@ -244,6 +267,7 @@ impl Rt {
     pub(crate) fn host(&self) -> Host {
         match &self.0 {
             Inner::Real(_) => Host::Real,
+            Inner::Sim(id) => Host::Sim(*id),
         }
     }
 }
@@ -252,15 +276,19 @@ impl Rt {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Host {
     Real,
+    Sim(sim::Id),
 }
 
 impl Host {
     pub(crate) fn park(self, why: Why, place: &'static Location<'static>) -> (Park, Unpark) {
-        let _ = (why, place);
         match self {
             Host::Real => {
                 let (park, unpark) = real::pair();
                 (Park(ParkInner::Real(park)), Unpark(UnparkInner::Real(unpark)))
+            }
+            Host::Sim(id) => {
+                let (park, unpark) = sim::pair(id, why, place);
+                (Park(ParkInner::Sim(park)), Unpark(UnparkInner::Sim(unpark)))
             }
         }
     }
@@ -270,6 +298,7 @@ impl fmt::Debug for Rt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Inner::Real(_) => f.write_str("Rt(Real)"),
+            Inner::Sim(_) => f.write_str("Rt(Sim)"),
         }
     }
 }

@@ -6,5 +6,5 @@ mod join;
 
 pub use abort::AbortHandle;
 pub use error::JoinError;
-pub(crate) use error::Panic;
+pub(crate) use error::{Panic, message_of};
 pub use join::JoinHandle;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 
 use super::{Body, Endpoint, SendError};
-use crate::real;
+use crate::{real, sim};
 
 /// Sends requests to endpoints, see [`Rt::http`](crate::Rt::http). Cheap to clone.
 #[derive(Clone)]
@@ -13,11 +13,16 @@ pub struct Transport(Inner);
 #[derive(Clone)]
 enum Inner {
     Real(Arc<real::Core>),
+    Sim(sim::Id),
 }
 
 impl Transport {
     pub(crate) fn real(core: Arc<real::Core>) -> Self {
         Transport(Inner::Real(core))
+    }
+
+    pub(crate) fn sim(id: sim::Id) -> Self {
+        Transport(Inner::Sim(id))
     }
 
     /// Sends `request` and returns the head of the response, its body still to be read.
@@ -42,6 +47,7 @@ impl Transport {
         async move {
             match this {
                 Inner::Real(core) => core.client().send(&to, request).await,
+                Inner::Sim(id) => sim::send(id, to, request).await,
             }
         }
     }
@@ -51,6 +57,7 @@ impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Inner::Real(_) => f.write_str("Transport(Real)"),
+            Inner::Sim(_) => f.write_str("Transport(Sim)"),
         }
     }
 }

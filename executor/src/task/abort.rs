@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::sim;
+
 /// Aborts a task without owning its output, see [`JoinHandle::abort_handle`](super::JoinHandle::abort_handle).
 #[derive(Clone)]
 pub struct AbortHandle(Inner);
@@ -7,11 +9,16 @@ pub struct AbortHandle(Inner);
 #[derive(Clone)]
 enum Inner {
     Real(tokio::task::AbortHandle),
+    Sim(sim::TaskRef),
 }
 
 impl AbortHandle {
     pub(crate) fn real(handle: tokio::task::AbortHandle) -> Self {
         AbortHandle(Inner::Real(handle))
+    }
+
+    pub(crate) fn sim(task: sim::TaskRef) -> Self {
+        AbortHandle(Inner::Sim(task))
     }
 
     /// Cancels the task at its next turn: its future is dropped and whoever joins it gets an error.
@@ -21,6 +28,7 @@ impl AbortHandle {
     pub fn abort(&self) {
         match &self.0 {
             Inner::Real(handle) => handle.abort(),
+            Inner::Sim(task) => task.abort(),
         }
     }
 
@@ -28,6 +36,7 @@ impl AbortHandle {
     pub fn is_finished(&self) -> bool {
         match &self.0 {
             Inner::Real(handle) => handle.is_finished(),
+            Inner::Sim(task) => task.is_finished(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Instant;
-use crate::real;
+use crate::{real, sim};
 
 /// A future that is ready at its deadline, see [`Rt::sleep`](crate::Rt::sleep).
 ///
@@ -20,11 +20,17 @@ pub struct Sleep {
 
 enum Inner {
     Real(real::Timer),
+    Sim(sim::Timer),
 }
 
 impl Sleep {
     pub(crate) fn real(deadline: Instant, timer: real::Timer) -> Self {
         Sleep { deadline, inner: Inner::Real(timer) }
+    }
+
+    #[inline]
+    pub(crate) fn sim(deadline: Instant, timer: sim::Timer) -> Self {
+        Sleep { deadline, inner: Inner::Sim(timer) }
     }
 
     /// Returns the instant at which this sleep is ready.
@@ -37,6 +43,7 @@ impl Sleep {
         self.deadline = deadline;
         match &mut self.inner {
             Inner::Real(timer) => timer.reset(deadline),
+            Inner::Sim(timer) => timer.reset(deadline),
         }
     }
 }
@@ -47,6 +54,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.inner {
             Inner::Real(timer) => timer.poll(cx),
+            Inner::Sim(timer) => timer.poll(cx),
         }
     }
 }

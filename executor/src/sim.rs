@@ -1,0 +1,27 @@
+//! The simulation: a single-threaded executor on a discrete-event clock.
+
+mod builder;
+mod cell;
+mod core;
+mod digest;
+mod inbox;
+mod report;
+mod ring;
+mod services;
+mod slot;
+mod task;
+mod ticket;
+mod timer;
+mod waker;
+mod wheel;
+
+pub use builder::{Run, Sim, SimBuilder};
+pub use report::{Finding, FindingKind, Outcome, Peaks, RunReport, TaskReport, Wait};
+pub use services::{EndpointInUse, Simulation};
+
+pub(crate) use core::Id;
+pub(crate) use services::send;
+pub(crate) use task::TaskRef;
+pub(crate) use task::spawn;
+pub(crate) use ticket::{Park, Unpark, pair};
+pub(crate) use timer::Timer;

@@ -1,0 +1,303 @@
+//! The state of one simulation and what tasks, timers and tickets do to it.
+//!
+//! Rule of this module: no code of a user runs while the state is borrowed. Futures, outcomes and foreign
+//! wakers are moved out first, then polled, dropped or woken.
+
+mod joins;
+mod run;
+mod waits;
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::cell;
+use super::digest::Digest;
+use super::inbox::Inbox;
+use super::report::{Finding, FindingKind, Outcome, Peaks, TaskReport};
+use super::ring::Rings;
+use super::services::Services;
+use super::slot::{ABORTED, DAEMON, DONE, HANDLE, QUEUED, Slots, Target};
+use super::ticket::Tickets;
+use super::waker::{self, Word};
+use super::wheel::Wheel;
+use crate::local::Locals;
+use crate::{Class, Instant, Stream, WallTime};
+
+/// How many findings a report keeps.
+const FINDINGS: usize = 100;
+
+/// Names one simulation among all of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Id(u64);
+
+impl Id {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Id(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The 12 bits of it that fit into a waker.
+    #[inline]
+    pub(super) fn executor(self) -> u16 {
+        self.0 as u16 & 0xfff
+    }
+
+    /// A number that differs between simulations whose 12 bits are equal.
+    pub(super) fn scrambled(self) -> u32 {
+        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    /// Calls `f` with the core.
+    ///
+    /// # Panics
+    /// When this simulation is not what runs on this thread.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn with<R>(self, f: impl FnOnce(&Core) -> R) -> R {
+        match waker::with(self, f) {
+            Some(result) => result,
+            None => panic!("a handle of a simulation was used outside its run"),
+        }
+    }
+}
+
+/// What the builder decides.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) seed: u64,
+    pub(super) epoch: WallTime,
+    /// Nanoseconds to whose multiples deadlines are rounded up.
+    pub(super) granularity: u64,
+    pub(super) max_time: Instant,
+    pub(super) max_events: u64,
+    pub(super) max_tasks: usize,
+}
+
+/// One simulation.
+pub(crate) struct Core {
+    id: Id,
+    settings: Settings,
+    now: Cell<Instant>,
+    /// The task that is polled.
+    running: Cell<Option<Word>>,
+    state: RefCell<State>,
+    inbox: Arc<Inbox>,
+    locals: RefCell<Locals>,
+    pub(super) services: RefCell<Services>,
+    /// The random streams that were opened, and where.
+    streams: RefCell<BTreeMap<String, &'static Location<'static>>>,
+}
+
+struct State {
+    rings: Rings,
+    wheel: Wheel<Entry>,
+    slots: Slots,
+    tickets: Tickets,
+    events: u64,
+    polls: u64,
+    digest: Digest,
+    /// Tasks spawned so far: the number of the next.
+    spawned: u32,
+    /// Tasks that have not ended.
+    live: usize,
+    /// Those among them that keep the run going.
+    foreground: usize,
+    peaks: Peaks,
+    /// Set when the run must end whatever is due.
+    stop: Option<Outcome>,
+    /// The run is over, and what is left is being dropped.
+    closing: bool,
+    findings: Vec<Finding>,
+    left_out: u64,
+}
+
+/// A timer in the wheel.
+struct Entry {
+    target: Target,
+    class: Class,
+}
+
+/// How [`Core::spawn`] treats a task.
+#[derive(Clone, Copy)]
+pub(crate) struct Spawn {
+    pub(crate) name: &'static str,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) class: Class,
+    pub(crate) daemon: bool,
+}
+
+impl Core {
+    pub(super) fn new(settings: Settings, locals: Locals) -> Self {
+        let id = Id::next();
+        let state = State {
+            rings: Rings::new(),
+            wheel: Wheel::new(),
+            slots: Slots::new(id),
+            tickets: Tickets::new(),
+            events: 0,
+            polls: 0,
+            digest: Digest::new(settings.seed),
+            spawned: 0,
+            live: 0,
+            foreground: 0,
+            peaks: Peaks::default(),
+            stop: None,
+            closing: false,
+            findings: Vec::new(),
+            left_out: 0,
+        };
+        Core {
+            id,
+            settings,
+            now: Cell::new(Instant::ZERO),
+            running: Cell::new(None),
+            state: RefCell::new(state),
+            inbox: Inbox::register(id),
+            locals: RefCell::new(locals),
+            services: RefCell::default(),
+            streams: RefCell::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn id(&self) -> Id {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    pub(crate) fn wall(&self) -> WallTime {
+        self.settings.epoch + (self.now() - Instant::ZERO)
+    }
+
+    pub(crate) fn local<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let found = self.locals.borrow().get::<T>();
+        found.unwrap_or_else(|| {
+            // Made while nothing is borrowed, for a default may use the runtime.
+            let value = T::default();
+            let mut locals = self.locals.borrow_mut();
+            locals.insert(value);
+            locals.get_or_default()
+        })
+    }
+
+    pub(crate) fn stream(&self, name: &str, place: &'static Location<'static>) -> Stream {
+        let before = self.streams.borrow_mut().insert(name.to_owned(), place);
+        if let Some(before) = before {
+            let detail = format!("{name:?} at {place}, and before at {before}");
+            self.report(FindingKind::StreamReused, detail, Vec::new());
+        }
+        Stream::new(self.settings.seed, name)
+    }
+
+    /// Starts a task: it has a join handle, and its first poll is due now.
+    #[inline]
+    pub(crate) fn spawn<F>(&self, how: Spawn, future: F) -> Word
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let mut cell = cell::boxed(how.name, how.place, future);
+        if self.state.borrow().closing {
+            // Nothing runs any more. Dropped at once, so that a drop that spawns comes to an end.
+            cell.as_mut().cancel();
+            let state = &mut *self.state.borrow_mut();
+            return state.slots.insert(cell, state.spawned, HANDLE | DONE, how.class);
+        }
+        let state = &mut *self.state.borrow_mut();
+        let task = state.spawned;
+        state.spawned += 1;
+        state.live += 1;
+        state.peaks.tasks = state.peaks.tasks.max(state.live);
+        if state.live > self.settings.max_tasks {
+            state.stop = Some(Outcome::TaskLimit);
+        }
+        let daemon = if how.daemon { DAEMON } else { 0 };
+        state.foreground += usize::from(!how.daemon);
+        let site =
+            u64::from(how.place.line()) << 24 | u64::from(how.place.column()) << 8 | how.name.len() as u64;
+        state.digest.event(self.now().as_nanos(), site << 16 ^ u64::from(task));
+        let word = state.slots.insert(cell, task, HANDLE | QUEUED | daemon, how.class);
+        state.rings.push(how.class, word.slot());
+        word
+    }
+
+    #[inline]
+    pub(super) fn wake(&self, word: Word) {
+        self.state.borrow_mut().enqueue(word, None);
+    }
+
+    #[inline]
+    pub(super) fn count_wakers(&self, word: Word, delta: i32) {
+        if let Some(slot) = self.state.borrow_mut().slots.get(word) {
+            slot.wakers += delta;
+        }
+    }
+
+    /// Has the next turn of the task drop its future; queues that turn.
+    pub(super) fn abort(&self, word: Word) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(slot) = state.slots.get(word)
+            && !slot.has(DONE)
+        {
+            slot.flags |= ABORTED;
+            state.enqueue(word, None);
+        }
+    }
+
+    /// Mixes `value` into the digest.
+    pub(super) fn note(&self, value: u64) {
+        self.state.borrow_mut().digest.event(self.now().as_nanos(), value);
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        self.state.borrow().events
+    }
+
+    #[cold]
+    fn report(&self, kind: FindingKind, detail: String, tasks: Vec<TaskReport>) {
+        let state = &mut *self.state.borrow_mut();
+        if state.findings.len() < FINDINGS {
+            let finding = Finding { kind, at: self.now(), event: state.events, detail, tasks };
+            state.findings.push(finding);
+        } else {
+            state.left_out += 1;
+        }
+    }
+}
+
+impl State {
+    /// Makes the next poll of a task due, unless it is or the task has ended.
+    #[inline]
+    fn enqueue(&mut self, word: Word, class: Option<Class>) {
+        if let Some(slot) = self.slots.get(word)
+            && slot.flags & (QUEUED | DONE) == 0
+        {
+            slot.flags |= QUEUED;
+            self.rings.push(class.unwrap_or(slot.class), word.slot());
+        }
+    }
+
+    /// Counts a wait of `owner` more or fewer.
+    #[inline]
+    fn add_wait(&mut self, owner: Word) {
+        if let Some(slot) = self.slots.get(owner) {
+            slot.waits += 1;
+        }
+    }
+
+    #[inline]
+    fn remove_wait(&mut self, owner: Word) {
+        if let Some(slot) = self.slots.get(owner) {
+            slot.waits = slot.waits.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The loop.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::Location;
+use std::task::Context;
+
+use super::{Core, Spawn, State};
+use crate::local::Locals;
+use crate::sim::cell::BoxedCell;
+use crate::sim::inbox::Message;
+use crate::sim::report::{FindingKind, Outcome, RunReport, TaskReport, Wait};
+use crate::sim::slot::{ABORTED, DAEMON, DONE, HANDLE, QUEUED, ZOMBIE};
+use crate::sim::ticket::Tickets;
+use crate::sim::waker::{self, Word};
+use crate::sim::wheel::Wheel;
+use crate::{Class, Why};
+
+/// A task taken out of its slot for its turn.
+struct Turn {
+    word: Word,
+    cell: BoxedCell,
+    aborted: bool,
+}
+
+impl Core {
+    /// Runs `root` as the first task until all tasks but daemons have ended or nothing can go on, then drops
+    /// what is left.
+    pub(in crate::sim) fn run<F>(&self, place: &'static Location<'static>, root: F) -> RunReport
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let entered = waker::enter(self);
+        let how = Spawn { name: "root", place, class: Class::Task, daemon: false };
+        let word = self.spawn(how, root);
+        // Nobody joins the root: a panic of it is a finding like any other.
+        self.detach(word);
+        let outcome = self.events_until_end();
+        if outcome == Outcome::Deadlock {
+            self.report(FindingKind::Deadlock, String::new(), self.stuck());
+        }
+        let now = self.now();
+        let (events, polls, digest, peaks) = {
+            let state = self.state.borrow();
+            (state.events, state.polls, state.digest.value(), state.peaks)
+        };
+        self.close();
+        drop(entered);
+        let state = &mut *self.state.borrow_mut();
+        let findings = std::mem::take(&mut state.findings);
+        let (seed, left_out) = (self.settings.seed, state.left_out);
+        RunReport { outcome, seed, events, polls, now, digest, peaks, findings, left_out }
+    }
+
+    fn events_until_end(&self) -> Outcome {
+        loop {
+            loop {
+                let (turn, over) = {
+                    let state = &mut *self.state.borrow_mut();
+                    if state.foreground == 0 {
+                        return state.stop.unwrap_or(Outcome::Completed);
+                    }
+                    if let Some(outcome) = state.stop {
+                        return outcome;
+                    }
+                    let turn = state.next_turn(self.now().as_nanos());
+                    (turn, state.events > self.settings.max_events)
+                };
+                let Some(turn) = turn else { break };
+                if over {
+                    self.put_back(turn);
+                    return Outcome::EventLimit;
+                }
+                self.execute(turn);
+            }
+            if !self.read_inbox()
+                && let Some(outcome) = self.advance()
+            {
+                return outcome;
+            }
+        }
+    }
+
+    /// Executes one event: a poll, or the drop of an aborted future.
+    #[inline]
+    fn execute(&self, mut turn: Turn) {
+        self.running.set(Some(turn.word));
+        let ended = if turn.aborted {
+            turn.cell.as_mut().cancel();
+            true
+        } else {
+            turn.word.lend(|waker| turn.cell.as_mut().poll(&mut Context::from_waker(waker)).is_ready())
+        };
+        self.running.set(None);
+        if ended {
+            self.end(turn);
+        } else {
+            self.put_back(turn);
+        }
+    }
+
+    #[inline]
+    fn put_back(&self, turn: Turn) {
+        let index = turn.word.slot();
+        let zombie = {
+            let state = &mut *self.state.borrow_mut();
+            let slot = state.slots.at(index);
+            slot.cell = Some(turn.cell);
+            slot.is_zombie() && !slot.has(ZOMBIE)
+        };
+        if zombie {
+            self.found_zombie(turn.word);
+        }
+    }
+
+    fn end(&self, mut turn: Turn) {
+        let joiner = turn.cell.as_mut().header_mut().joiner.take();
+        let alone = {
+            let state = &mut *self.state.borrow_mut();
+            let slot = state.slots.at(turn.word.slot());
+            slot.flags |= DONE;
+            state.live -= 1;
+            state.foreground -= usize::from(!slot.has(DAEMON));
+            if slot.has(HANDLE) {
+                slot.cell = Some(turn.cell);
+                None
+            } else {
+                let task = slot.task;
+                state.slots.release(turn.word.slot());
+                Some((task, turn.cell))
+            }
+        };
+        if let Some((task, cell)) = alone
+            && self.discard(task, cell)
+            && task == 0
+        {
+            self.state.borrow_mut().stop = Some(Outcome::Panicked);
+        }
+        if let Some(joiner) = joiner {
+            self.fire(joiner, None);
+        }
+    }
+
+    /// Moves the clock to the next timer and everything of that instant into the rings.
+    fn advance(&self) -> Option<Outcome> {
+        let mut state = self.state.borrow_mut();
+        let Some((at, first)) = state.wheel.pop(self.settings.max_time.as_nanos()) else {
+            let idle = state.wheel.len() == 0;
+            return Some(if idle { Outcome::Deadlock } else { Outcome::TimeLimit });
+        };
+        self.now.set(crate::Instant::from_nanos(at));
+        let mut next = Some(first);
+        while let Some(entry) = next {
+            state.remove_wait(entry.target.owner);
+            match entry.target.waker {
+                None => state.enqueue(entry.target.owner, Some(entry.class)),
+                Some(waker) => {
+                    drop(state);
+                    waker.wake();
+                    state = self.state.borrow_mut();
+                }
+            }
+            next = state.wheel.pop(at).map(|(_, entry)| entry);
+        }
+        None
+    }
+
+    /// Takes in what came from outside; returns whether anything did.
+    fn read_inbox(&self) -> bool {
+        let messages = self.inbox.take();
+        let any = !messages.is_empty();
+        for (message, thread) in messages {
+            if message.is_wake() {
+                let task = match message {
+                    Message::Wake(word) | Message::Abort(word) => self.task_report(word),
+                    _ => None,
+                };
+                let detail = format!("from thread {thread:?}");
+                self.report(FindingKind::ForeignWake, detail, task.into_iter().collect());
+            }
+            match message {
+                Message::Wake(word) => self.wake(word),
+                Message::Abort(word) => self.abort(word),
+                Message::Detach(word) => self.detach(word),
+                Message::Wakers(word, delta) => self.count_wakers(word, delta),
+                Message::Resolve(key, state) => {
+                    self.resolve_ticket(key, state);
+                }
+            }
+        }
+        any
+    }
+
+    /// Drops everything in a fixed order: foreground tasks, then daemons, each in the order of spawning, then
+    /// services, tickets and timers.
+    fn close(&self) {
+        let mut left: Vec<(bool, u32, Word)> = {
+            let state = &mut *self.state.borrow_mut();
+            state.closing = true;
+            state.slots.words().map(|(word, slot)| (slot.has(DAEMON), slot.task, word)).collect()
+        };
+        left.sort_unstable_by_key(|&(daemon, task, _)| (daemon, task));
+        for (_, task, word) in left {
+            let cell = {
+                let state = &mut *self.state.borrow_mut();
+                let Some(slot) = state.slots.get(word) else { continue };
+                slot.flags |= DONE;
+                slot.cell.take()
+            };
+            if let Some(mut cell) = cell {
+                // An outcome that is there stays: `cancel` would hide a panic.
+                if cell.is_running() {
+                    cell.as_mut().cancel();
+                }
+                self.discard(task, cell);
+            }
+        }
+        let services = self.services.take();
+        drop(services);
+        let locals = self.locals.replace(Locals::default());
+        drop(locals);
+        let (wheel, tickets) = {
+            let state = &mut *self.state.borrow_mut();
+            (
+                std::mem::replace(&mut state.wheel, Wheel::new()),
+                std::mem::replace(&mut state.tickets, Tickets::new()),
+            )
+        };
+        drop((tickets, wheel));
+    }
+
+    #[cold]
+    fn found_zombie(&self, word: Word) {
+        if let Some(slot) = self.state.borrow_mut().slots.get(word) {
+            slot.flags |= ZOMBIE;
+        }
+        let detail = "nothing that exists can wake it".to_owned();
+        self.report(FindingKind::Zombie, detail, self.task_report(word).into_iter().collect());
+    }
+
+    fn task_report(&self, word: Word) -> Option<TaskReport> {
+        let state = self.state.borrow();
+        let (_, slot) = state.slots.words().find(|(other, _)| *other == word)?;
+        let cell = slot.cell.as_ref()?;
+        Some(TaskReport {
+            number: slot.task,
+            name: cell.header().name,
+            spawned_at: cell.header().place,
+            future: cell.type_name(),
+            waits: Vec::new(),
+        })
+    }
+
+    /// The tasks that keep a run from ending, and what each waits for.
+    fn stuck(&self) -> Vec<TaskReport> {
+        let state = self.state.borrow();
+        let mut waits: BTreeMap<u32, Vec<Wait>> = BTreeMap::new();
+        for (ticket, target) in state.tickets.awaited() {
+            let wait = Wait { why: ticket.why, place: ticket.place, since: Some(ticket.since) };
+            waits.entry(target.owner.slot()).or_default().push(wait);
+        }
+        let mut words = Vec::new();
+        for (word, slot) in state.slots.words() {
+            let Some(cell) = &slot.cell else { continue };
+            if let Some(joiner) = &cell.header().joiner {
+                let why = Why::about("join of task", u64::from(slot.task));
+                let wait = Wait { why, place: cell.header().place, since: None };
+                waits.entry(joiner.owner.slot()).or_default().push(wait);
+            }
+            if !slot.has(DONE) && !slot.has(DAEMON) {
+                words.push(word);
+            }
+        }
+        drop(state);
+        let mut stuck: Vec<TaskReport> = words
+            .into_iter()
+            .filter_map(|word| {
+                let mut task = self.task_report(word)?;
+                task.waits = waits.remove(&word.slot()).unwrap_or_default();
+                task.waits.sort_by_key(|wait| wait.since);
+                Some(task)
+            })
+            .collect();
+        stuck.sort_unstable_by_key(|task| task.number);
+        stuck
+    }
+}
+
+impl State {
+    /// Takes the next due task out of its slot and counts the event.
+    #[inline]
+    fn next_turn(&mut self, now: u64) -> Option<Turn> {
+        loop {
+            let (class, index) = self.rings.pop()?;
+            let word = self.slots.word(index);
+            let slot = self.slots.at(index);
+            slot.flags &= !QUEUED;
+            // Ended with a wake of itself under way.
+            let Some(cell) = slot.cell.take_if(|_| slot.flags & DONE == 0) else {
+                self.slots.release(index);
+                continue;
+            };
+            let aborted = slot.has(ABORTED);
+            self.events += 1;
+            self.polls += u64::from(!aborted);
+            self.digest.event(now, u64::from(slot.task) << 3 | (class as u64) << 1 | u64::from(aborted));
+            return Some(Turn { word, cell, aborted });
+        }
+    }
+}

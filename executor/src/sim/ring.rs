@@ -1,0 +1,41 @@
+use std::collections::VecDeque;
+
+use crate::Class;
+
+const CLASSES: usize = 4;
+const ALL: [Class; CLASSES] = [Class::Engine, Class::Transport, Class::Task, Class::Ticker];
+
+/// What is due now: one first-in first-out ring a class, and a bit a ring that is not empty.
+///
+/// Holds slot numbers. Order within a class is the order of insertion; between classes the lowest goes first,
+/// looked at anew before each event.
+pub(super) struct Rings {
+    rings: [VecDeque<u32>; CLASSES],
+    occupied: u8,
+}
+
+impl Rings {
+    pub(super) fn new() -> Self {
+        Rings { rings: std::array::from_fn(|_| VecDeque::new()), occupied: 0 }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, class: Class, slot: u32) {
+        self.rings[class as usize].push_back(slot);
+        self.occupied |= 1 << class as u8;
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<(Class, u32)> {
+        if self.occupied == 0 {
+            return None;
+        }
+        let class = self.occupied.trailing_zeros() as usize;
+        let ring = &mut self.rings[class];
+        let slot = ring.pop_front()?;
+        if ring.is_empty() {
+            self.occupied &= self.occupied - 1;
+        }
+        Some((ALL[class], slot))
+    }
+}

@@ -1,0 +1,149 @@
+//! The simulated world outside: services at endpoints, and what only a simulation may do.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::rc::Rc;
+
+use futures::future::LocalBoxFuture;
+use http::{Request, Response};
+use rustc_hash::FxHashMap;
+
+use super::core::{Id, Spawn};
+use super::task::TaskRef;
+use crate::http::{Body, Endpoint, SendError};
+use crate::{Class, JoinHandle};
+
+type Answer = Result<Response<Body>, SendError>;
+type Service = Rc<dyn Fn(Request<Body>) -> LocalBoxFuture<'static, Answer>>;
+
+/// The services that listen, by endpoint. Looked up, never iterated.
+#[derive(Default)]
+pub(super) struct Services(FxHashMap<Endpoint, Service>);
+
+/// What the simulated world can do and hosted code cannot, see [`Rt::simulation`](crate::Rt::simulation).
+#[derive(Clone, Copy)]
+pub struct Simulation(Id);
+
+impl Simulation {
+    pub(crate) fn new(id: Id) -> Self {
+        Simulation(id)
+    }
+
+    /// Answers requests to `endpoint` with `service`, until [`close`](Self::close).
+    ///
+    /// Each exchange is a task of its own of [`Class::Transport`] that does not keep the run alive; it is
+    /// aborted when the client drops the exchange before the answer. After the answer the client's going shows
+    /// in the body: its producer finds the channel closed.
+    ///
+    /// # Errors
+    /// When something listens there already.
+    pub fn listen<S, F>(&self, endpoint: Endpoint, service: S) -> Result<(), EndpointInUse>
+    where
+        S: Fn(Request<Body>) -> F + 'static,
+        F: Future<Output = Answer> + 'static,
+    {
+        let service: Service = Rc::new(move |request| Box::pin(service(request)));
+        self.0.with(|core| {
+            let services = &mut core.services.borrow_mut().0;
+            if services.contains_key(&endpoint) {
+                return Err(EndpointInUse(endpoint));
+            }
+            services.insert(endpoint, service);
+            Ok(())
+        })
+    }
+
+    /// Stops listening: further requests are refused, those under way go on. Returns whether anything listened.
+    pub fn close(&self, endpoint: &Endpoint) -> bool {
+        // Dropped after the table is free again.
+        let service = self.0.with(|core| core.services.borrow_mut().0.remove(endpoint));
+        service.is_some()
+    }
+
+    /// Starts a task whose polls are events of `class`: an engine, an observer.
+    #[track_caller]
+    pub fn spawn_in<F>(&self, class: Class, name: &'static str, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let how = Spawn { name, place: Location::caller(), class, daemon: false };
+        JoinHandle::sim(TaskRef::new(self.0.with(|core| core.spawn(how, future))))
+    }
+
+    /// As [`spawn_in`](Self::spawn_in), but does not keep the run alive.
+    #[track_caller]
+    pub fn daemon_in<F>(&self, class: Class, name: &'static str, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let how = Spawn { name, place: Location::caller(), class, daemon: true };
+        JoinHandle::sim(TaskRef::new(self.0.with(|core| core.spawn(how, future))))
+    }
+
+    /// Mixes `value` into the run's digest: a decision, a draw, whatever two equal runs must agree in.
+    pub fn note(&self, value: u64) {
+        self.0.with(|core| core.note(value));
+    }
+
+    /// Returns how many events the run has executed.
+    pub fn events(&self) -> u64 {
+        self.0.with(|core| core.events())
+    }
+}
+
+/// Calls the service at `to`, as a task of its own.
+pub(crate) async fn send(id: Id, to: Endpoint, request: Request<Body>) -> Answer {
+    let Some(exchange) = start(id, &to, request) else { return Err(SendError::refused().at(&to)) };
+    match AbortOnDrop(exchange).await_answer().await {
+        Ok(answer) => answer.map_err(|error| error.at(&to)),
+        // A server that dies under a request closes its connection.
+        Err(()) => Err(SendError::closed().at(&to)),
+    }
+}
+
+#[track_caller]
+fn start(id: Id, to: &Endpoint, request: Request<Body>) -> Option<JoinHandle<Answer>> {
+    let place = Location::caller();
+    id.with(|core| {
+        let service = core.services.borrow().0.get(to).map(Rc::clone)?;
+        let how = Spawn { name: "exchange", place, class: Class::Transport, daemon: true };
+        // The service is called in the task: the request arrives as an event.
+        let word = core.spawn(how, async move { service(request).await });
+        Some(JoinHandle::sim(TaskRef::new(word)))
+    })
+}
+
+struct AbortOnDrop(JoinHandle<Answer>);
+
+impl AbortOnDrop {
+    async fn await_answer(mut self) -> Result<Answer, ()> {
+        (&mut self.0).await.map_err(drop)
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The error of listening where something listens already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointInUse(pub Endpoint);
+
+impl fmt::Display for EndpointInUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "something listens at {} already", self.0)
+    }
+}
+
+impl std::error::Error for EndpointInUse {}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Simulation")
+    }
+}

@@ -1,0 +1,148 @@
+//! Task slots: what scheduling needs to know of a task, close together.
+
+use std::task::Waker;
+
+use super::cell::BoxedCell;
+use super::core::Id;
+use super::waker::Word;
+use crate::Class;
+
+/// Scheduled: in a ring exactly once.
+pub(super) const QUEUED: u8 = 1;
+/// Its next turn drops the future instead of polling it.
+pub(super) const ABORTED: u8 = 1 << 1;
+/// There is an outcome.
+pub(super) const DONE: u8 = 1 << 2;
+/// A join handle exists.
+pub(super) const HANDLE: u8 = 1 << 3;
+/// Does not keep the run alive.
+pub(super) const DAEMON: u8 = 1 << 4;
+/// Was reported as a zombie.
+pub(super) const ZOMBIE: u8 = 1 << 5;
+
+const NIL: u32 = u32::MAX;
+
+pub(super) struct Slot {
+    /// `None` while it is polled, and while the slot is free.
+    pub(super) cell: Option<BoxedCell>,
+    generation: u32,
+    /// Number of the task, in the order of spawning; of a free slot: the next free one.
+    pub(super) task: u32,
+    /// Clones of the task's waker.
+    pub(super) wakers: i32,
+    /// Tickets, timers and joins that will wake the task.
+    pub(super) waits: u32,
+    pub(super) flags: u8,
+    pub(super) class: Class,
+}
+
+impl Slot {
+    #[inline]
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether nothing that exists can wake the task.
+    #[inline]
+    pub(super) fn is_zombie(&self) -> bool {
+        self.waits == 0 && self.wakers <= 0 && !self.has(QUEUED)
+    }
+}
+
+/// All slots of an executor.
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: u32,
+    executor: u16,
+    /// Where the generations of a new slot begin: other for each executor, so that a waker which outlived
+    /// 4096 executors meets another generation.
+    first_generation: u32,
+}
+
+impl Slots {
+    pub(super) fn new(id: Id) -> Self {
+        let first_generation = id.scrambled() % Word::MAX_GENERATION + 1;
+        Slots { slots: Vec::new(), free: NIL, executor: id.executor(), first_generation }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, cell: BoxedCell, task: u32, flags: u8, class: Class) -> Word {
+        if self.free == NIL {
+            let index = self.slots.len() as u32;
+            assert!(index < Word::MAX_SLOT, "fewer than 2^28 tasks exist at a time");
+            let generation = self.first_generation;
+            self.slots.push(Slot { cell: Some(cell), generation, task, wakers: 0, waits: 0, flags, class });
+            return Word::new(self.executor, generation, index);
+        }
+        let index = self.free;
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.task;
+        *slot = Slot { cell: Some(cell), task, wakers: 0, waits: 0, flags, class, ..*slot };
+        Word::new(self.executor, slot.generation, index)
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    #[inline]
+    pub(super) fn word(&self, index: u32) -> Word {
+        Word::new(self.executor, self.slots[index as usize].generation, index)
+    }
+
+    /// The slot of `word`, if the task still has it.
+    #[inline]
+    pub(super) fn get(&mut self, word: Word) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(word.slot() as usize)?;
+        (slot.generation == word.generation()).then_some(slot)
+    }
+
+    /// Gives the slot to the next task if nothing refers to this one any more.
+    #[inline]
+    pub(super) fn release(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.flags & (DONE | HANDLE | QUEUED) == DONE {
+            slot.generation = slot.generation % Word::MAX_GENERATION + 1;
+            slot.flags = 0;
+            slot.task = self.free;
+            self.free = index;
+        }
+    }
+
+    /// The words of all tasks, finished ones with a handle too.
+    pub(super) fn words(&self) -> impl Iterator<Item = (Word, &Slot)> {
+        let with_index = self.slots.iter().enumerate();
+        with_index
+            .filter(|(_, slot)| slot.cell.is_some())
+            .map(|(index, slot)| (Word::new(self.executor, slot.generation, index as u32), slot))
+    }
+}
+
+/// Whom a timer, a ticket or a finished task wakes.
+///
+/// Nearly always the task that polled, with its own waker: then the word is enough. A combinator that polls
+/// with a waker of its own has it kept in a box.
+pub(super) struct Target {
+    /// The task that polled: the wait is counted with it.
+    pub(super) owner: Word,
+    pub(super) waker: Option<Box<Waker>>,
+}
+
+impl Target {
+    /// Makes the target of a poll of `owner` with `waker`. Calls foreign code: not while the core is borrowed.
+    #[inline]
+    pub(super) fn new(owner: Word, waker: &Waker) -> Self {
+        Target { owner, waker: (!owner.is(waker)).then(|| Box::new(waker.clone())) }
+    }
+
+    /// Whether it was made by such a poll.
+    #[inline]
+    pub(super) fn fits(&self, owner: Word, waker: &Waker) -> bool {
+        self.owner == owner
+            && match &self.waker {
+                None => owner.is(waker),
+                Some(kept) => kept.will_wake(waker),
+            }
+    }
+}
