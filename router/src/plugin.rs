@@ -2,7 +2,7 @@
 
 mod parameters;
 
-pub use parameters::{ParameterError, Parameters};
+pub use parameters::{ParameterError, Parameters, Segment};
 
 use std::cell::RefCell;
 use std::fmt;

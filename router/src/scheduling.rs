@@ -176,5 +176,5 @@ pub trait Decider {
 
 /// Returns the error of a parameter that decodes but is not accepted.
 fn invalid(message: impl Into<String>) -> FactoryError {
-    FactoryError::Parameters(ParameterError(message.into()))
+    FactoryError::Parameters(ParameterError::new(message))
 }
