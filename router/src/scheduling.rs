@@ -163,6 +163,10 @@ pub trait ProfileHandler {
     ) -> Result<SchedulingResult, PluginError>;
 }
 
+/// Request attribute under which a profile handler leaves the endpoint picked so far (`Rc<Endpoint>`), so that a
+/// later profile can prefer its neighbours (scheduling spec 7.4).
+pub const PEER_ENDPOINT: &str = "peer-endpoint";
+
 /// Answers whether a request is worth splitting over several endpoints (scheduling spec 7.7).
 pub trait Decider {
     /// Returns whether to run the stage in question; `endpoint` is the decode pick, where there is one.

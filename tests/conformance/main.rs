@@ -6,6 +6,7 @@
 
 mod engine;
 mod request_control;
+mod scheduling;
 mod subjects;
 
 use std::io;

@@ -7,6 +7,7 @@
 use crate::engine;
 use crate::outcome::Subject::{self, Built, NotBuilt};
 use crate::request_control;
+use crate::scheduling;
 
 /// The subject of the file called `name` (`folder/file`).
 pub(crate) fn of(name: &str) -> Subject {
@@ -96,11 +97,11 @@ const TABLE: &[(&str, Subject)] = &[
     ("request_control/responses", Built(request_control::run)),
     ("request_control/rewrite", NotBuilt("model rewrite")),
     ("request_control/screeners", NotBuilt("screeners")),
-    ("scheduling/filters", NotBuilt("filters")),
+    ("scheduling/filters", Built(scheduling::run)),
     ("scheduling/helpers", NotBuilt("scheduling helpers")),
-    ("scheduling/pickers", NotBuilt("pickers")),
-    ("scheduling/profile_handlers", NotBuilt("profile handlers")),
-    ("scheduling/profiles", NotBuilt("scheduling profiles")),
+    ("scheduling/pickers", Built(scheduling::run)),
+    ("scheduling/profile_handlers", Built(scheduling::run)),
+    ("scheduling/profiles", Built(scheduling::run)),
     ("scheduling/scheduler", NotBuilt("the scheduler")),
-    ("scheduling/scorers", NotBuilt("scorers")),
+    ("scheduling/scorers", Built(scheduling::run)),
 ];
