@@ -83,6 +83,15 @@ pub enum PluginError {
     /// Carries its own HTTP status.
     #[error(transparent)]
     Inference(#[from] InferenceError),
+    /// An ordinary error around an inference error: whoever looks through the chain finds its code, the server,
+    /// which does not look, has no status for it (request-control spec 1.1).
+    #[error("{message}")]
+    Wrapped {
+        /// The text of the whole.
+        message: String,
+        /// What is inside.
+        source: InferenceError,
+    },
     /// Has no status of its own; the caller decides.
     #[error("{0}")]
     Other(String),
@@ -92,5 +101,13 @@ impl PluginError {
     /// Returns an error without a status of its own.
     pub fn other(message: impl Into<String>) -> Self {
         PluginError::Other(message.into())
+    }
+
+    /// Returns the inference error in the chain.
+    pub fn inference(&self) -> Option<&InferenceError> {
+        match self {
+            PluginError::Inference(error) | PluginError::Wrapped { source: error, .. } => Some(error),
+            PluginError::Other(_) => None,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The Endpoint Picker: which model server shall answer a request.
 //!
-//! One request passes, in this order: a parser ([`request`]), the director ([`request_control`]), the data
+//! One request passes, in this order: a parser ([`request`]), the director ([`director`]), the data
 //! producers, the scheduler ([`scheduling`]); beside it the data layer ([`data_layer`]) keeps what is known of
 //! each endpoint. Every capability is a plugin ([`plugin`]); a configuration file ([`config`]) names the
 //! plugins and wires them.
@@ -8,15 +8,19 @@
 //! The core is `!Send` and lock-free: it lives on one thread, and every effect that is not computation goes
 //! through [`executor`], so the same code decides in production and in simulation.
 
+pub mod admission;
 pub mod attributes;
 pub mod candidates;
 pub mod config;
 pub mod data_key;
 pub mod data_layer;
+pub mod director;
 pub mod endpoint;
 pub mod error;
 pub mod headers;
 pub mod plugin;
+pub mod prefix;
+pub mod producers;
 pub mod request;
 pub mod request_control;
 pub mod scheduling;

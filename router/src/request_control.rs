@@ -1,4 +1,4 @@
-//! Hooks around a decision (request-control spec 1.6), and the director that calls them.
+//! Hooks around a decision (request-control spec 1.6); the [`director`](crate::director) calls them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -102,9 +102,14 @@ pub struct ResponseRecord {
     pub end_of_stream: bool,
     /// The latest usage seen, zero before.
     pub usage: Usage,
-    /// Dynamic metadata of the proxy, by namespace: request-phase on input, set by hooks on the last call.
-    pub dynamic_metadata: BTreeMap<String, serde_json::Map<String, serde_json::Value>>,
+    /// What the proxy says of the response.
+    pub metadata: Metadata,
+    /// What hooks want attached to the response's last message.
+    pub dynamic_metadata: Metadata,
 }
+
+/// Metadata that a proxy attaches to a message: namespace to fields.
+pub type Metadata = BTreeMap<String, serde_json::Map<String, serde_json::Value>>;
 
 /// Sees response headers.
 pub trait ResponseHeaderProcessor {

@@ -1,0 +1,492 @@
+//! The director: from a parsed request to a routing decision, and from there to the end of the response
+//! (request-control spec 2).
+//!
+//! [`Director::handle_request`] makes every step of a request in the order of the llm-d Router's director;
+//! [`ResponseTracker`] follows the response. Both live on the core's thread. What reads sockets parses bodies
+//! elsewhere, hands a [`RequestInput`] over and forwards what [`Routed`] says.
+
+pub mod headers;
+mod hooks;
+mod locate;
+mod model_rewrites;
+mod response;
+
+pub use hooks::Hooks;
+pub use model_rewrites::{ModelRewrites, RewriteRule, RewriteTarget};
+pub use response::ResponseTracker;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use executor::{Rt, Stream};
+use serde_json::Value;
+
+use crate::admission::LegacyAdmission;
+use crate::attributes::PrefixCacheMatchInfo;
+use crate::candidates::Candidates;
+use crate::data_key::{self, DataKey, well_known};
+use crate::endpoint::{Endpoint, EndpointMetadata};
+use crate::error::{ErrorCode, InferenceError, PluginError};
+use crate::headers::Headers;
+use crate::request::{CompletionCall, InferenceRequest, ParsedBody, Payload, json};
+use crate::request_control::{Metadata, Produced};
+use crate::scheduling::{Scheduler, SchedulingResult};
+
+/// What a producer may take when it declares no deadline of its own.
+const PRODUCER_DEADLINE: Duration = Duration::from_millis(400);
+
+/// What the director asks of the pool.
+pub trait Pool {
+    /// Returns the endpoints of this moment, in the fixed order of the datastore.
+    fn endpoints(&self) -> Rc<Vec<Rc<Endpoint>>>;
+
+    /// Returns the priority of the objective `name`; `None` for one that is unknown or has none.
+    fn priority(&self, objective: &str) -> Option<i64>;
+
+    /// Returns the rewrite rule for `model`, which may be empty.
+    fn rewrite_rule(&self, model: &str) -> Option<Rc<RewriteRule>>;
+}
+
+/// Options of the command line that the director knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirectorOptions {
+    /// Whether the proxy is told the score of every endpoint.
+    pub emit_endpoint_scores: bool,
+    /// Whether the proxy's subset hint is ignored.
+    pub disable_endpoint_subset_filter: bool,
+}
+
+/// A request whose body has been read and parsed.
+#[derive(Debug, Default)]
+pub struct RequestInput {
+    /// Headers, pseudo headers included.
+    pub headers: Headers,
+    /// The body.
+    pub body: ParsedBody,
+    /// Size of the body as it came. Unit: bytes.
+    pub size_bytes: usize,
+    /// What the proxy says of the request.
+    pub metadata: Metadata,
+}
+
+/// Where a request goes, and with what.
+#[derive(Debug)]
+pub struct Routed {
+    /// The chosen endpoints as `host:port`, best first; the first one is to be used.
+    pub destinations: Vec<String>,
+    /// The body to forward.
+    pub body: ForwardedBody,
+    /// `host:port` and score of every endpoint that the primary profile scored, where it is asked for.
+    pub scores: Option<Vec<(String, f64)>>,
+    /// Model as the client named it.
+    pub incoming_model: String,
+    /// Whether the client asked for a stream.
+    pub stream: bool,
+    /// Whether the response passes unseen: the tracker is to be dropped once the request has been forwarded.
+    pub skip_response_processing: bool,
+    /// Follows the response; dropping it ends it.
+    pub response: ResponseTracker,
+}
+
+impl Routed {
+    /// Returns the request as the plugins left it.
+    ///
+    /// # Panics
+    /// Never: a routed request has been seen by the director.
+    pub fn request(&self) -> &InferenceRequest {
+        self.response.request().expect("a routed request is kept by its tracker")
+    }
+
+    /// Returns the headers to set on the forwarded request, in the order of their arrival.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.request().headers.iter().filter(|(name, _)| !headers::is_system_owned(name))
+    }
+
+    /// Returns the value of the destination header: all chosen endpoints.
+    pub fn destination_header(&self) -> String {
+        self.destinations.join(",")
+    }
+}
+
+/// A body on its way to a model server.
+#[derive(Clone, Debug)]
+pub enum ForwardedBody {
+    /// Bytes, possibly none.
+    Bytes(Bytes),
+    /// A call that stays in this process.
+    InProcess(Arc<CompletionCall>),
+}
+
+impl ForwardedBody {
+    /// Returns the length in bytes, zero for what stays in the process.
+    pub fn len(&self) -> usize {
+        match self {
+            ForwardedBody::Bytes(bytes) => bytes.len(),
+            ForwardedBody::InProcess(_) => 0,
+        }
+    }
+
+    /// Returns whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Decides for requests.
+pub struct Director {
+    rt: Rt,
+    pool: Rc<dyn Pool>,
+    scheduler: Scheduler,
+    admission: LegacyAdmission,
+    hooks: Rc<Hooks>,
+    options: DirectorOptions,
+    /// What conditional decode looks at, whatever producer is configured (request-control spec 2.2).
+    prefix_key: DataKey,
+    request_ids: RefCell<Stream>,
+    rewrite_draws: RefCell<Stream>,
+    bodyless_draws: RefCell<Stream>,
+}
+
+impl Director {
+    /// Returns a director over these parts; opens the streams `request-id`, `model-rewrite` and
+    /// `bodyless-request` of `rt`.
+    pub fn new(
+        rt: Rt,
+        pool: Rc<dyn Pool>,
+        scheduler: Scheduler,
+        admission: LegacyAdmission,
+        hooks: Hooks,
+        options: DirectorOptions,
+    ) -> Self {
+        Director {
+            request_ids: RefCell::new(rt.stream("request-id")),
+            rewrite_draws: RefCell::new(rt.stream("model-rewrite")),
+            bodyless_draws: RefCell::new(rt.stream("bodyless-request")),
+            prefix_key: data_key::resolve(well_known::PREFIX_CACHE_MATCH_INFO, ""),
+            hooks: Rc::new(hooks),
+            rt,
+            pool,
+            scheduler,
+            admission,
+            options,
+        }
+    }
+
+    /// Decides where a request goes (request-control spec 2.2).
+    ///
+    /// # Errors
+    /// An [`InferenceError`] has a status for the client; any other error has none of its own.
+    ///
+    /// # Cancel safety
+    /// Dropping the future is a client that went away: what hooks have taken is given back.
+    pub async fn handle_request(&self, input: RequestInput) -> Result<Routed, PluginError> {
+        let RequestInput { mut headers, mut body, size_bytes, metadata } = input;
+        let request_id = self.request_id(&mut headers);
+        let incoming_model = body.model.clone();
+        let target_model = self.rewrite_model(&headers, &mut body)?;
+        let objective = headers.first_present(&headers::OBJECTIVE);
+        let mut request = InferenceRequest {
+            request_id,
+            target_model,
+            priority: objective.and_then(|name| self.pool.priority(name)).unwrap_or(0),
+            fairness_id: headers.first_present(&headers::FAIRNESS_ID).unwrap_or_default().to_owned(),
+            headers,
+            body: Some(body),
+            size_bytes,
+            ..InferenceRequest::default()
+        };
+        for hook in &self.hooks.request_header {
+            hook.plugin.process(&mut request)?;
+        }
+        if request.fairness_id.is_empty() {
+            let agent = request.attributes.get::<String>("agent-identity").filter(|id| !id.is_empty());
+            request.fairness_id = agent.map_or(headers::DEFAULT_FAIRNESS_ID, String::as_str).to_owned();
+        }
+        self.admission.admit(request.priority, self.rt.now(), || self.locate(&metadata))?;
+        let mut candidates = self.screened(&request, self.locate(&metadata))?;
+        self.produce(&mut request, &mut candidates).await;
+        self.admit(&request, &candidates)?;
+        let result = self
+            .scheduler
+            .schedule(&mut request, &candidates, self.rt.now())
+            .map_err(|error| scheduling_failure(&error))?;
+        if headers::prefers_if_available(&request.headers) && !self.holds_prefix(&result, &candidates) {
+            let message = "no decode worker has the requested KV cache";
+            return Err(InferenceError::new(ErrorCode::PreconditionFailed, message).into());
+        }
+        self.prepare(request, result, &candidates, incoming_model)
+    }
+
+    /// Picks an endpoint for a request without a body, at random and past every plugin (request-control spec
+    /// 2.1); returns its `host:port` and what follows the response.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Internal`] for a pool without endpoints.
+    pub fn handle_bodyless(&self, headers: &mut Headers) -> Result<(String, ResponseTracker), PluginError> {
+        let request_id = match self.request_id(headers) {
+            // An empty id is answered with a new one here, unlike for a request with a body.
+            id if id.is_empty() => uuid(&mut self.request_ids.borrow_mut()),
+            id => id,
+        };
+        headers.insert(headers::REQUEST_ID, request_id.clone());
+        let endpoints = self.pool.endpoints();
+        let Some(endpoint) = self.bodyless_draws.borrow_mut().pick(&endpoints) else {
+            return Err(InferenceError::new(ErrorCode::Internal, "no pods available in datastore").into());
+        };
+        let metadata = &endpoint.metadata;
+        let tracker = ResponseTracker::new(Rc::clone(&self.hooks), None, None, request_id);
+        Ok((format!("{}:{}", metadata.address, metadata.port), tracker))
+    }
+
+    /// Returns the request's id, generated into the headers where the client sent none.
+    fn request_id(&self, headers: &mut Headers) -> String {
+        if let Some(id) = headers.get(headers::REQUEST_ID) {
+            return id.to_owned();
+        }
+        let id = uuid(&mut self.request_ids.borrow_mut());
+        headers.insert(headers::REQUEST_ID, id.clone());
+        id
+    }
+
+    /// Finds the model that the request is for and writes it into the payload (request-control spec 2.3).
+    fn rewrite_model(&self, headers: &Headers, body: &mut ParsedBody) -> Result<String, InferenceError> {
+        let asked = headers.first_present(&headers::MODEL_REWRITE).unwrap_or_default();
+        if matches!(body.payload, Payload::Empty | Payload::Raw(_) | Payload::Protobuf(_)) {
+            return Ok(asked.to_owned());
+        }
+        let target = match self.pool.rewrite_rule(&body.model) {
+            Some(rule) => rule.draw(&mut self.rewrite_draws.borrow_mut()).unwrap_or_default().to_owned(),
+            None if asked.is_empty() => body.model.clone(),
+            None => asked.to_owned(),
+        };
+        if target.is_empty() {
+            return Err(InferenceError::new(ErrorCode::BadRequest, "model not found in request body"));
+        }
+        if let Payload::Json(fields) = &mut body.payload {
+            match fields.get_mut("model") {
+                Some(model) if *model == target.as_str() => {}
+                Some(model) => *model = Value::String(target.clone()),
+                None => {
+                    fields.insert("model".to_owned(), Value::String(target.clone()));
+                }
+            }
+        }
+        Ok(target)
+    }
+
+    fn locate(&self, metadata: &Metadata) -> Rc<Vec<Rc<Endpoint>>> {
+        let endpoints = self.pool.endpoints();
+        if self.options.disable_endpoint_subset_filter {
+            endpoints
+        } else {
+            locate::locate(&endpoints, metadata)
+        }
+    }
+
+    /// Keeps the candidates that every screener keeps; each sees all of them.
+    fn screened(
+        &self,
+        request: &InferenceRequest,
+        endpoints: Rc<Vec<Rc<Endpoint>>>,
+    ) -> Result<Candidates, InferenceError> {
+        let unavailable = |message| InferenceError::new(ErrorCode::ServiceUnavailable, message);
+        if endpoints.is_empty() {
+            return Err(unavailable("failed to find endpoint candidates for serving the request"));
+        }
+        let all = Candidates::new(endpoints);
+        if self.hooks.screeners.is_empty() {
+            return Ok(all);
+        }
+        let mut votes = vec![0usize; all.len()];
+        for (round, hook) in self.hooks.screeners.iter().enumerate() {
+            for kept in hook.plugin.screen(request, &all) {
+                // Counts only what every screener before has kept, and only once.
+                if let Some(vote) = votes.get_mut(kept.index()).filter(|vote| **vote == round) {
+                    *vote += 1;
+                }
+            }
+        }
+        let kept: Vec<_> = all
+            .endpoints()
+            .iter()
+            .zip(votes)
+            .filter(|(_, votes)| *votes == self.hooks.screeners.len())
+            .map(|(endpoint, _)| Rc::clone(endpoint))
+            .collect();
+        if kept.is_empty() {
+            return Err(unavailable("screeners eliminated all endpoint candidates"));
+        }
+        Ok(Candidates::new(Rc::new(kept)))
+    }
+
+    /// Runs the producers one after the other; the first that fails or is late stops those behind it, and the
+    /// request goes on with what there is (request-control spec 6.3).
+    async fn produce(&self, request: &mut InferenceRequest, candidates: &mut Candidates) {
+        for hook in &self.hooks.producers {
+            let limit = hook.plugin.timeout().filter(|t| !t.is_zero()).unwrap_or(PRODUCER_DEADLINE);
+            let outcome = match hook.plugin.produce(request, candidates) {
+                Produced::Ready(outcome) => outcome.map_err(|error| error.to_string()),
+                Produced::Pending(future) => match self.rt.timeout(limit, future).await {
+                    Ok(outcome) => outcome.map_err(|error| error.to_string()),
+                    Err(elapsed) => Err(format!("DataProducer execution timed out: {elapsed}")),
+                },
+            };
+            if let Err(error) = outcome {
+                tracing::warn!(plugin = %hook.id, error, "a data producer failed, the producers behind it do not run");
+                return;
+            }
+        }
+    }
+
+    fn admit(&self, request: &InferenceRequest, candidates: &Candidates) -> Result<(), InferenceError> {
+        for hook in &self.hooks.admitters {
+            hook.plugin.admit(request, candidates).map_err(|reason| {
+                // Also where the reason has a status of its own (request-control spec 2.2, step 12).
+                let message = format!("request cannot be admitted: {reason}");
+                InferenceError::new(ErrorCode::Internal, message)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the first target is known to hold some of the prompt.
+    fn holds_prefix(&self, result: &SchedulingResult, candidates: &Candidates) -> bool {
+        let target = result.primary_targets().first();
+        let found = target.and_then(|t| t.read::<PrefixCacheMatchInfo>(candidates, &self.prefix_key));
+        found.is_some_and(|found| found.match_blocks > 0)
+    }
+
+    /// Turns the decision into what is forwarded (request-control spec 2.4, 2.5).
+    fn prepare(
+        &self,
+        mut request: InferenceRequest,
+        result: SchedulingResult,
+        candidates: &Candidates,
+        incoming_model: String,
+    ) -> Result<Routed, PluginError> {
+        let targets = result.primary_targets();
+        let Some(first) = targets.first() else {
+            return Err(InferenceError::new(ErrorCode::Internal, "results must be greater than zero").into());
+        };
+        let destinations = targets.iter().map(|t| t.endpoint.metadata.host_port()).collect();
+        let target = Rc::clone(&first.endpoint.metadata);
+        let scores = self.options.emit_endpoint_scores.then(|| scores(&result, candidates)).flatten();
+
+        let mut result = Rc::new(result);
+        request.scheduling_result = Some(Rc::clone(&result));
+        let request_id = request.request_id.clone();
+        let mut tracker =
+            ResponseTracker::new(Rc::clone(&self.hooks), Some(request), Some(target), request_id);
+        let request = tracker.request.as_mut().expect("the tracker was made with the request");
+        self.pre_request(request, &result, candidates)?;
+
+        let body = request.body.as_mut();
+        let (body, stream, skip_response_processing) = match body {
+            Some(body) => (repackage(body), body.stream, body.skip_response_processing),
+            None => (ForwardedBody::Bytes(Bytes::new()), false, false),
+        };
+        if let ForwardedBody::Bytes(bytes) = &body {
+            request.size_bytes = bytes.len();
+        }
+        // An open stream keeps its targets, not the score of every endpoint.
+        request.scheduling_result = None;
+        if let Some(result) = Rc::get_mut(&mut result) {
+            result.profiles.values_mut().flatten().for_each(|profile| profile.scored = Vec::new());
+        }
+        request.scheduling_result = Some(result);
+        Ok(Routed {
+            destinations,
+            body,
+            scores,
+            incoming_model,
+            stream,
+            skip_response_processing,
+            response: tracker,
+        })
+    }
+
+    /// Runs every PreRequest plugin, also behind one that failed, and joins their failures.
+    fn pre_request(
+        &self,
+        request: &mut InferenceRequest,
+        result: &SchedulingResult,
+        candidates: &Candidates,
+    ) -> Result<(), InferenceError> {
+        let mut failures = Vec::new();
+        for hook in &self.hooks.pre_request {
+            if let Err(error) = hook.plugin.pre_request(request, result, candidates) {
+                failures.push((&hook.id, error));
+            }
+        }
+        if let [(_, only)] = failures.as_slice()
+            && let Some(error) = only.inference()
+        {
+            return Err(error.clone());
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> =
+            failures.iter().map(|(id, error)| format!("PreRequest \"{id}\" failed: {error}")).collect();
+        Err(InferenceError::new(ErrorCode::Internal, lines.join("\n")))
+    }
+}
+
+impl std::fmt::Debug for Director {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Director")
+            .field("scheduler", &self.scheduler)
+            .field("hooks", &self.hooks)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn scheduling_failure(error: &PluginError) -> InferenceError {
+    error.inference().cloned().unwrap_or_else(|| {
+        let message = format!("failed to find target endpoint: {error}");
+        InferenceError::new(ErrorCode::ResourceExhausted, message)
+    })
+}
+
+/// Returns `host:port` and score of what the primary profile scored, `None` where it scored nothing.
+fn scores(result: &SchedulingResult, candidates: &Candidates) -> Option<Vec<(String, f64)>> {
+    let profile = result.profiles.get(&result.primary)?.as_ref().filter(|p| !p.scored.is_empty())?;
+    let score = |s: &crate::scheduling::Scored| (host_port(candidates.endpoint(s.candidate)), s.score);
+    Some(profile.scored.iter().map(score).collect())
+}
+
+fn host_port(endpoint: &Endpoint) -> String {
+    EndpointMetadata::host_port(&endpoint.metadata)
+}
+
+/// Takes what is forwarded out of a body; what only the decision needed goes with it.
+fn repackage(body: &mut ParsedBody) -> ForwardedBody {
+    body.embedded = None;
+    body.verbatim = None;
+    body.tokenized_prompt = None;
+    match std::mem::take(&mut body.payload) {
+        Payload::Empty => ForwardedBody::Bytes(Bytes::new()),
+        Payload::Json(fields) => ForwardedBody::Bytes(json::encode_object(&fields).into()),
+        Payload::Raw(bytes) | Payload::Protobuf(bytes) => ForwardedBody::Bytes(bytes),
+        Payload::InProcess(call) => ForwardedBody::InProcess(call),
+    }
+}
+
+/// Draws a random UUID (version 4).
+fn uuid(stream: &mut Stream) -> String {
+    let bits = u128::from(stream.u64()) << 64 | u128::from(stream.u64());
+    let bits = bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    let mut text = String::with_capacity(36);
+    for (i, digit) in hex.chars().enumerate() {
+        if matches!(i, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,1 @@
+//! Hashes of prompts, and indexes over them.
