@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 pub use sample::{Labels, Sample};
 
-use line::Comment;
+use line::{Comment, KnownLabels};
 
 /// What `# TYPE` says of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +205,7 @@ impl<'a> Family<'a> {
 /// Reads a body line by line.
 struct Reader<'a> {
     body: &'a [u8],
-    /// The body has only ASCII, so no label value needs a look at its encoding.
-    ascii: bool,
+    labels: KnownLabels<'a>,
     families: Vec<Entry>,
     runs: Vec<Run>,
     index: FxHashMap<&'a [u8], u32>,
@@ -222,7 +221,7 @@ impl<'a> Reader<'a> {
     fn new(body: &'a [u8]) -> Self {
         Reader {
             body,
-            ascii: body.is_ascii(),
+            labels: KnownLabels::of(body),
             families: Vec::with_capacity(64),
             runs: Vec::with_capacity(128),
             index: FxHashMap::with_capacity_and_hasher(128, Default::default()),
@@ -276,29 +275,28 @@ impl<'a> Reader<'a> {
     }
 
     fn sample(&mut self, at: usize) -> Result<usize, Broken> {
-        let name_end = self.name_end(at);
-        if name_end == at {
-            return Err((at, Reason::MetricName));
-        }
-        let family = self.resolve(at, name_end);
+        let (name_end, family) = match self.last_name_at(at) {
+            Some(name_end) => (name_end, self.last_family),
+            None => {
+                let name_end = line::metric_name(self.body, at);
+                if name_end == at {
+                    return Err((at, Reason::MetricName));
+                }
+                (name_end, self.resolve(at, name_end))
+            }
+        };
         let entry = &mut self.families[family as usize];
         let kind = *entry.kind.get_or_insert(Kind::Untyped);
-        let next = line::sample(self.body, name_end, kind, self.ascii)?.next;
+        let next = line::sample(self.body, name_end, kind, &mut self.labels)?;
         self.note(family, at, next);
         Ok(next)
     }
 
-    /// Finds the end of the metric name at `at`; the name of the line before is tried first.
-    fn name_end(&self, at: usize) -> usize {
-        let last = self.last_name;
-        let guess = at + last.len();
-        if !last.is_empty()
-            && self.body[at..].starts_with(last)
-            && !self.body.get(guess).is_some_and(|&byte| line::is_name(byte))
-        {
-            return guess;
-        }
-        line::metric_name(self.body, at)
+    /// Returns the end of the metric name at `at` if it is the name of the line before, as it mostly is.
+    fn last_name_at(&self, at: usize) -> Option<usize> {
+        let end = at + self.last_name.len();
+        let goes_on = self.body.get(end).is_some_and(|&byte| line::is_name(byte));
+        (end > at && !goes_on && self.body[at..].starts_with(self.last_name)).then_some(end)
     }
 
     /// Returns the family that the name `start..end` belongs to, a new one where there is none.

@@ -1,5 +1,7 @@
 //! The grammar of one line.
 
+use rustc_hash::FxHashSet;
+
 use super::{Broken, Kind, Reason};
 
 /// Byte classes of the format.
@@ -150,32 +152,23 @@ pub(super) fn kind(word: &[u8]) -> Option<Kind> {
     WORDS.iter().find(|(text, _)| word.eq_ignore_ascii_case(text.as_bytes())).map(|&(_, kind)| kind)
 }
 
-/// Where the parts of a sample lie.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parts {
-    /// What is between the braces.
-    pub(super) labels: (usize, usize),
-    pub(super) value: (usize, usize),
-    pub(super) timestamp: Option<(usize, usize)>,
-    /// Start of the next line.
-    pub(super) next: usize,
-}
-
-/// Checks the rest of a sample of a family of type `kind` behind its name.
-pub(super) fn sample(body: &[u8], name_end: usize, kind: Kind, ascii: bool) -> Result<Parts, Broken> {
+/// Checks the rest of a sample of a family of type `kind` behind its name and returns the start of the next line.
+pub(super) fn sample<'a>(
+    body: &'a [u8],
+    name_end: usize,
+    kind: Kind,
+    known: &mut KnownLabels<'a>,
+) -> Result<usize, Broken> {
     let mut at = skip_blanks(body, name_end);
-    let mut labels = (at, at);
     if body.get(at) == Some(&b'{') {
-        let end = label_block(body, at + 1, kind, ascii)?;
-        labels = (at + 1, end);
-        at = skip_blanks(body, end + 1);
+        at = skip_blanks(body, known.check(body, at + 1, kind)? + 1);
     }
     let value = (at, token(body, at)?);
     if !is_number(&body[value.0..value.1]) {
         return Err((at, Reason::Value));
     }
     if body[value.1] == b'\n' {
-        return Ok(Parts { labels, value, timestamp: None, next: value.1 + 1 });
+        return Ok(value.1 + 1);
     }
     let start = skip_blanks(body, value.1);
     let end = token(body, start)?;
@@ -185,40 +178,102 @@ pub(super) fn sample(body: &[u8], name_end: usize, kind: Kind, ascii: bool) -> R
     if body[end] != b'\n' {
         return Err((end, Reason::AfterTimestamp));
     }
-    Ok(Parts { labels, value, timestamp: Some((start, end)), next: end + 1 })
+    Ok(end + 1)
 }
 
-/// How many label names of a sample are remembered in place, see [`label_block`].
-const REMEMBERED: usize = 8;
+/// The labels of the line before: most lines have the same names and differ in one value, and what is written
+/// as it was there needs no second look.
+#[derive(Debug, Default)]
+pub(super) struct KnownLabels<'a> {
+    kind: Option<Kind>,
+    labels: Vec<Label<'a>>,
+    /// Names of the present line, where it has so many that comparing them all would take long.
+    many: FxHashSet<&'a [u8]>,
+    /// The body is ASCII, so no value needs a look at its encoding.
+    ascii: bool,
+}
 
-/// Checks the labels from `at`, behind the `{`, and returns the position of the `}`.
-fn label_block(body: &[u8], mut at: usize, kind: Kind, ascii: bool) -> Result<usize, Broken> {
-    let start = at;
-    let mut seen: [&[u8]; REMEMBERED] = [&[]; REMEMBERED];
-    let mut count = 0;
-    loop {
-        at = skip_blanks(body, at);
-        if body.get(at) == Some(&b'}') {
-            return Ok(at);
+/// A label that was checked.
+#[derive(Clone, Copy, Debug)]
+struct Label<'a> {
+    name: &'a [u8],
+    /// Name, value and the comma or brace behind it, as they are written.
+    text: &'a [u8],
+}
+
+/// From this number of labels on their names are hashed instead of compared.
+const MANY: usize = 64;
+
+impl<'a> KnownLabels<'a> {
+    /// Returns what is known before the first line of `body`.
+    pub(super) fn of(body: &[u8]) -> Self {
+        KnownLabels { ascii: body.is_ascii(), ..KnownLabels::default() }
+    }
+
+    /// Checks the labels from `at`, behind the `{`, and returns the position of the `}`.
+    fn check(&mut self, body: &'a [u8], mut at: usize, kind: Kind) -> Result<usize, Broken> {
+        if self.kind.replace(kind) != Some(kind) {
+            self.labels.clear();
         }
-        let name_end = label_name(body, at);
-        let name = &body[at..name_end];
+        // As long as all names are those of the line before, they need no check for duplicates.
+        let mut same_names = true;
+        let mut index = 0;
+        loop {
+            at = skip_blanks(body, at);
+            if body.get(at) == Some(&b'}') {
+                self.labels.truncate(index);
+                return Ok(at);
+            }
+            let before = if same_names { self.labels.get(index).copied() } else { None };
+            let label = match before {
+                Some(label) if body[at..].starts_with(label.text) => label,
+                _ => {
+                    let label = self.label(body, at, kind)?;
+                    if before.is_none_or(|before| before.name != label.name) {
+                        same_names = false;
+                        self.labels.truncate(index);
+                        if self.is_duplicate(label.name) {
+                            return Err((at, Reason::DuplicateLabel));
+                        }
+                        self.labels.push(label);
+                    } else {
+                        self.labels[index] = label;
+                    }
+                    label
+                }
+            };
+            at += label.text.len();
+            index += 1;
+            if label.text.ends_with(b"}") {
+                self.labels.truncate(index);
+                return Ok(at - 1);
+            }
+        }
+    }
+
+    /// Whether one of the labels so far has that name.
+    fn is_duplicate(&mut self, name: &'a [u8]) -> bool {
+        match self.labels.len() {
+            ..MANY => self.labels.iter().any(|label| label.name == name),
+            MANY => {
+                self.many.clear();
+                self.many.extend(self.labels.iter().map(|label| label.name));
+                !self.many.insert(name)
+            }
+            _ => !self.many.insert(name),
+        }
+    }
+
+    /// Checks one label.
+    fn label(&self, body: &'a [u8], start: usize, kind: Kind) -> Result<Label<'a>, Broken> {
+        let name = &body[start..label_name(body, start)];
         if name.is_empty() {
-            return Err((at, if at < body.len() { Reason::LabelName } else { Reason::EndOfInput }));
+            return Err((start, if start < body.len() { Reason::LabelName } else { Reason::EndOfInput }));
         }
         if name == b"__name__" {
-            return Err((at, Reason::ReservedLabel));
+            return Err((start, Reason::ReservedLabel));
         }
-        if seen[..count.min(REMEMBERED)].contains(&name)
-            || (count > REMEMBERED && pairs(&body[start..at]).skip(REMEMBERED).any(|(n, _)| n == name))
-        {
-            return Err((at, Reason::DuplicateLabel));
-        }
-        if count < REMEMBERED {
-            seen[count] = name;
-        }
-        count += 1;
-        at = skip_blanks(body, name_end);
+        let mut at = skip_blanks(body, start + name.len());
         if body.get(at) != Some(&b'=') {
             return Err((at, Reason::Equals));
         }
@@ -228,14 +283,25 @@ fn label_block(body: &[u8], mut at: usize, kind: Kind, ascii: bool) -> Result<us
         }
         let value = at + 1;
         at = label_value(body, value)?;
-        check_value(&body[value..at], name, kind, ascii).map_err(|reason| (value, reason))?;
+        self.check_value(&body[value..at], name, kind).map_err(|reason| (value, reason))?;
         at = skip_blanks(body, at + 1);
         match body.get(at) {
-            Some(b',') => at += 1,
-            Some(b'}') => return Ok(at),
-            Some(_) => return Err((at, Reason::AfterLabel)),
-            None => return Err((at, Reason::EndOfInput)),
+            Some(b',' | b'}') => Ok(Label { name, text: &body[start..=at] }),
+            Some(_) => Err((at, Reason::AfterLabel)),
+            None => Err((at, Reason::EndOfInput)),
         }
+    }
+
+    fn check_value(&self, value: &[u8], name: &[u8], kind: Kind) -> Result<(), Reason> {
+        if !self.ascii && std::str::from_utf8(value).is_err() {
+            return Err(Reason::LabelValue);
+        }
+        let bound = match kind {
+            Kind::Histogram => name == b"le",
+            Kind::Summary => name == b"quantile",
+            _ => false,
+        };
+        if bound && !is_number(value) { Err(Reason::Bound) } else { Ok(()) }
     }
 }
 
@@ -255,30 +321,59 @@ fn label_value(body: &[u8], mut at: usize) -> Result<usize, Broken> {
     }
 }
 
-fn check_value(value: &[u8], name: &[u8], kind: Kind, ascii: bool) -> Result<(), Reason> {
-    if !ascii && std::str::from_utf8(value).is_err() {
-        return Err(Reason::LabelValue);
-    }
-    let bound = match kind {
-        Kind::Histogram => name == b"le",
-        Kind::Summary => name == b"quantile",
-        _ => false,
-    };
-    if bound && !is_number(value) { Err(Reason::Bound) } else { Ok(()) }
+/// The parts of an accepted sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts<'a> {
+    /// What is between the braces.
+    pub(super) labels: &'a [u8],
+    pub(super) value: &'a [u8],
+    pub(super) timestamp: Option<&'a [u8]>,
+    /// The lines below.
+    pub(super) rest: &'a [u8],
 }
 
-/// Iterates over the labels of a block that [`label_block`] has accepted: name and value as it is written.
+/// Splits the sample that `lines` start with, which [`sample`] has accepted.
+pub(super) fn parts(lines: &[u8]) -> Option<Parts<'_>> {
+    let mut at = skip_blanks(lines, metric_name(lines, 0));
+    let mut labels: &[u8] = &[];
+    if lines.get(at) == Some(&b'{') {
+        let mut end = at + 1;
+        while lines.get(skip_blanks(lines, end)) != Some(&b'}') {
+            let (_, _, next) = pair(lines, end)?;
+            // Behind a comma stands the next label or, again, the brace.
+            end = if lines.get(next) == Some(&b',') { next + 1 } else { next };
+        }
+        end = skip_blanks(lines, end);
+        labels = &lines[at + 1..end];
+        at = skip_blanks(lines, end + 1);
+    }
+    let value_end = token(lines, at).ok()?;
+    let stamp = skip_blanks(lines, value_end);
+    let stamp_end = token(lines, stamp).ok()?;
+    Some(Parts {
+        labels,
+        value: &lines[at..value_end],
+        timestamp: (stamp_end > stamp).then(|| &lines[stamp..stamp_end]),
+        rest: &lines[stamp_end + 1..],
+    })
+}
+
+/// Splits the label at `at` into name and value; the third is the position of what stands behind it.
+fn pair(block: &[u8], at: usize) -> Option<(&[u8], &[u8], usize)> {
+    let start = skip_blanks(block, at);
+    let end = label_name(block, start);
+    let value = skip_blanks(block, skip_blanks(block, end) + 1) + 1;
+    let value_end = label_value(block, value).ok()?;
+    Some((&block[start..end], &block[value..value_end], skip_blanks(block, value_end + 1)))
+}
+
+/// Iterates over the labels of an accepted block: name and value as it is written.
 pub(super) fn pairs(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        let start = skip_blanks(block, at);
-        let end = label_name(block, start);
-        let equals = skip_blanks(block, end);
-        let value = skip_blanks(block, equals + 1) + 1;
-        let value_end = label_value(block, value).ok()?;
-        let comma = skip_blanks(block, value_end + 1);
-        at = comma + 1;
-        Some((&block[start..end], &block[value..value_end]))
+        let (name, value, next) = pair(block, at)?;
+        at = next + 1;
+        Some((name, value))
     })
 }
 

@@ -56,18 +56,18 @@ pub(super) fn decode(mut run: &[u8], kind: Kind) -> Option<(Sample<'_>, &[u8])> 
             b'\n' => run = &run[at + 1..],
             b'#' => run = &run[memchr::memchr(b'\n', run)? + 1..],
             _ => {
-                let parts = line::sample(run, line::metric_name(run, at), kind, true).ok()?;
-                let labels = Labels {
-                    block: &run[parts.labels.0..parts.labels.1],
-                    bound: match kind {
-                        Kind::Histogram => b"le",
-                        Kind::Summary => b"quantile",
-                        _ => b"",
-                    },
+                let parts = line::parts(&run[at..])?;
+                let bound: &[u8] = match kind {
+                    Kind::Histogram => b"le",
+                    Kind::Summary => b"quantile",
+                    _ => b"",
                 };
-                let value = line::number(&run[parts.value.0..parts.value.1])?;
-                let timestamp = parts.timestamp.and_then(|(start, end)| line::integer(&run[start..end]));
-                return Some((Sample { labels, value, timestamp }, &run[parts.next..]));
+                let sample = Sample {
+                    labels: Labels { block: parts.labels, bound },
+                    value: line::number(parts.value)?,
+                    timestamp: parts.timestamp.and_then(line::integer),
+                };
+                return Some((sample, parts.rest));
             }
         }
     }

@@ -98,12 +98,28 @@ fn strict_everywhere_else() {
 
 #[test]
 fn a_duplicate_is_found_among_many_labels() {
-    let labels: Vec<String> = (0..20).map(|i| format!("l{i}=\"\"")).collect();
+    let labels: Vec<String> = (0..99).map(|i| format!("l{i}=\"\"")).collect();
     assert!(parse(&format!("m{{{}}} 1\n", labels.join(","))).is_ok());
-    for again in ["l0", "l7", "l8", "l19"] {
+    for again in ["l0", "l63", "l64", "l98"] {
         let error = parse(&format!("m{{{},{again}=\"\"}} 1\n", labels.join(","))).unwrap_err();
         assert_eq!(error.reason, Reason::DuplicateLabel, "{again}");
     }
+}
+
+#[test]
+fn what_the_line_before_had_is_checked_again_where_that_matters() {
+    use Reason::*;
+    for (text, line, reason) in [
+        ("m{a=\"1\",b=\"2\"} 1\nm{a=\"1\",b=\"3\",b=\"2\"} 1\n", 2, DuplicateLabel),
+        ("m{a=\"1\",b=\"2\"} 1\nm{b=\"1\",b=\"2\"} 1\n", 2, DuplicateLabel),
+        ("m{a=\"1\",b=\"2\"} 1\nm{a=\"1\",b=\"2\"x} 1\n", 2, AfterLabel),
+        ("# TYPE h histogram\nm{le=\"x\"} 1\nh_bucket{le=\"x\"} 1\n", 3, Bound),
+    ] {
+        assert_eq!(parse(text).unwrap_err(), SyntaxError { line, reason }, "{text:?}");
+    }
+    let text =
+        "m{a=\"1\",b=\"2\"} 1\nm{a=\"1\"} 2\nm{a=\"1\",b=\"2\",} 3\nm{b=\"2\",a=\"1\"} 4\nm 5\nm{} 6\n";
+    assert_eq!(samples(text).len(), 6);
 }
 
 #[test]
