@@ -18,6 +18,7 @@ pub mod director;
 pub mod endpoint;
 pub mod error;
 pub mod headers;
+pub mod metrics;
 pub mod plugin;
 pub mod prefix;
 pub mod producers;
