@@ -144,3 +144,16 @@ pub struct EncoderCacheMatchInfo {
 /// A number scraped under a name of the user's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScalarMetricValue(pub f64);
+
+/// One model that a server offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// Name.
+    pub id: String,
+    /// Base model of an adapter, empty for a base model.
+    pub parent: String,
+}
+
+/// The models that a server offers, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Models(pub Vec<ModelInfo>);

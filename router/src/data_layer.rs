@@ -1,16 +1,29 @@
 //! What the router knows of its endpoints, and how it learns it.
 //!
-//! Discovery ([`file_discovery`]) tells the [`datastore`] which endpoints exist. For each of them a
-//! [`collector`] runs the polling sources; what a source fetched is a [`Payload`], which the source's extractors
-//! turn into [`Metrics`](crate::endpoint::Metrics) and attributes of the endpoint.
+//! Discovery tells the [`datastore`] which endpoints exist. For each of them a task runs the polling sources
+//! ([`dispatcher`]); what a source fetched is a [`Payload`], which the source's extractors turn into
+//! [`Metrics`](crate::endpoint::Metrics) and attributes of the endpoint. Decisions read the shared list of
+//! [`endpoints`].
 
 pub mod core_metrics_extractor;
+pub mod datastore;
+pub mod dcgm;
+pub mod dispatcher;
+pub mod endpoints;
 pub mod engine_gauges;
 pub mod families;
 pub mod metric_spec;
+pub mod metrics_data_source;
+pub mod models_data_extractor;
+pub mod models_data_source;
+pub mod multicluster_metrics_extractor;
 pub mod text_format;
+pub mod tick;
 
+mod collector;
 mod engine_mapping;
+mod http_source;
+mod poll;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +31,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use executor::Instant;
 
+use crate::attributes::ModelInfo;
 use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
+use crate::plugin::Factory;
 
 use families::Families;
 
@@ -36,6 +51,8 @@ pub enum PayloadKind {
 pub enum Payload {
     /// Metric families.
     Metrics(Families),
+    /// The models of a server; `None` = the answer has no list.
+    Models(Option<Vec<ModelInfo>>),
 }
 
 impl Payload {
@@ -46,6 +63,18 @@ impl Payload {
     pub fn metrics(&self) -> Result<&Families, ExtractError> {
         match self {
             Payload::Metrics(families) => Ok(families),
+            Payload::Models(_) => Err(ExtractError::new("expected metric families, found a list of models")),
+        }
+    }
+
+    /// Returns the list of models.
+    ///
+    /// # Errors
+    /// When the payload is another one, which the check of the configuration rules out.
+    pub fn models(&self) -> Result<Option<&[ModelInfo]>, ExtractError> {
+        match self {
+            Payload::Models(models) => Ok(models.as_deref()),
+            Payload::Metrics(_) => Err(ExtractError::new("expected a list of models, found metric families")),
         }
     }
 }
@@ -76,8 +105,9 @@ pub trait Extractor {
     /// Returns what it can read.
     fn payload(&self) -> PayloadKind;
 
-    /// Returns the metric families that it may ask for.
-    fn families(&self) -> Vec<&str> {
+    /// Returns the metric families that it asks for in a scrape of this endpoint.
+    fn families(&self, endpoint: &EndpointMetadata) -> Vec<&str> {
+        let _ = endpoint;
         Vec::new()
     }
 
@@ -131,3 +161,15 @@ pub trait EndpointNotifier {
     /// Removes an endpoint.
     fn delete(&self, id: &EndpointId);
 }
+
+/// The plugin types of the data layer with their factories.
+pub const TYPES: &[(&str, Factory)] = &[
+    (core_metrics_extractor::TYPE, core_metrics_extractor::factory),
+    (dcgm::EXTRACTOR_TYPE, dcgm::extractor_factory),
+    (dcgm::SOURCE_TYPE, dcgm::source_factory),
+    (metrics_data_source::MULTICLUSTER_TYPE, metrics_data_source::multicluster_factory),
+    (metrics_data_source::TYPE, metrics_data_source::factory),
+    (models_data_extractor::TYPE, models_data_extractor::factory),
+    (models_data_source::TYPE, models_data_source::factory),
+    (multicluster_metrics_extractor::TYPE, multicluster_metrics_extractor::factory),
+];

@@ -108,8 +108,8 @@ impl Extractor for CoreMetricsExtractor {
         PayloadKind::Metrics
     }
 
-    fn families(&self) -> Vec<&str> {
-        self.engines.iter().flat_map(|(_, mapping)| mapping.families()).collect()
+    fn families(&self, endpoint: &EndpointMetadata) -> Vec<&str> {
+        self.mapping(endpoint).families().collect()
     }
 
     fn extract(&self, payload: &Payload, endpoint: &mut Endpoint, now: Instant) -> Result<(), ExtractError> {

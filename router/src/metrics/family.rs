@@ -68,7 +68,8 @@ impl Family {
         };
         self.update(labels, |series| {
             // NaN is below no bound and falls into the last bucket.
-            series.buckets[bounds.partition_point(|bound| !(value <= *bound))] += 1;
+            let bucket = bounds.iter().position(|bound| value <= *bound).unwrap_or(bounds.len());
+            series.buckets[bucket] += 1;
             series.value += value;
         });
     }

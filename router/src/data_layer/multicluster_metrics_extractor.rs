@@ -1,0 +1,86 @@
+//! `multicluster-metrics-extractor`: load of another cluster, from its router (configuration spec 6.3).
+
+use std::rc::Rc;
+
+use executor::Instant;
+use serde::Deserialize;
+
+use super::metric_spec::MetricSpec;
+use super::{ExtractError, Extractor, Payload, PayloadKind};
+use crate::attributes::ScalarMetricValue;
+use crate::data_key::DataKey;
+use crate::endpoint::{Endpoint, EndpointMetadata};
+use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles, TypedKey};
+
+/// The plugin type.
+pub const TYPE: &str = "multicluster-metrics-extractor";
+
+/// Attribute with the KV cache in use.
+pub const KV_CACHE_UTILIZATION: &str = "llm-d.ai/multicluster-kv-cache-utilization";
+/// Attribute with the waiting requests.
+pub const QUEUE_SIZE: &str = "llm-d.ai/multicluster-queue-size";
+
+/// Parameters of [`TYPE`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct MulticlusterParameters {
+    /// Metric specification, empty = `llm_d_epp_average_kv_cache_utilization`.
+    pub kv_cache_utilization_metric: String,
+    /// Metric specification, empty = `llm_d_epp_average_queue_size`.
+    pub queue_size_metric: String,
+}
+
+/// Keeps two means of another cluster's router as attributes.
+#[derive(Clone, Debug)]
+pub struct MulticlusterMetricsExtractor {
+    specs: [(DataKey, MetricSpec); 2],
+}
+
+/// Builds an instance.
+pub fn factory(name: &str, parameters: &Parameters, _: &Handle) -> Result<Instance, FactoryError> {
+    let parameters: MulticlusterParameters = parameters.decode()?;
+    let spec = |text: &str, default: &str| {
+        let text = if text.is_empty() { default } else { text };
+        match MetricSpec::parse(text) {
+            Ok(Some(spec)) => Ok(spec),
+            Ok(None) => Err(FactoryError::Other("metric specification cannot be empty".into())),
+            Err(error) => Err(FactoryError::Other(error.to_string())),
+        }
+    };
+    let specs = [
+        (
+            DataKey::plain(KV_CACHE_UTILIZATION),
+            spec(&parameters.kv_cache_utilization_metric, "llm_d_epp_average_kv_cache_utilization")?,
+        ),
+        (DataKey::plain(QUEUE_SIZE), spec(&parameters.queue_size_metric, "llm_d_epp_average_queue_size")?),
+    ];
+    let extractor = Rc::new(MulticlusterMetricsExtractor { specs });
+    let mut instance = Instance::new(TYPE, name, Roles { extractor: Some(extractor), ..Roles::default() });
+    // The data graph names the attributes as values without a producer.
+    instance.data.produces = [KV_CACHE_UTILIZATION, QUEUE_SIZE]
+        .map(|name| TypedKey { key: DataKey::new(name, ""), value_type: "ScalarMetricValue" })
+        .into();
+    Ok(instance)
+}
+
+impl Extractor for MulticlusterMetricsExtractor {
+    fn payload(&self) -> PayloadKind {
+        PayloadKind::Metrics
+    }
+
+    fn families(&self, _: &EndpointMetadata) -> Vec<&str> {
+        self.specs.iter().map(|(_, spec)| spec.name.as_str()).collect()
+    }
+
+    fn extract(&self, payload: &Payload, endpoint: &mut Endpoint, _: Instant) -> Result<(), ExtractError> {
+        let families = payload.metrics()?;
+        let mut problems = Vec::new();
+        for (key, spec) in &self.specs {
+            match spec.select(families) {
+                Ok(sample) => endpoint.attributes.put(key.clone(), Rc::new(ScalarMetricValue(sample.value))),
+                Err(not_found) => problems.push(not_found.to_string()),
+            }
+        }
+        ExtractError::unless_empty(problems)
+    }
+}
