@@ -14,7 +14,7 @@ pub struct KvOptions {
     pub memory_utilization: f64,
 }
 
-/// vLLM's defaults: blocks of 16 tokens, nine tenths of the memory.
+/// Blocks of 16 tokens, as in vLLM, and nine tenths of the memory, as the reference numbers have it.
 impl Default for KvOptions {
     fn default() -> Self {
         KvOptions { block_size: NonZeroU32::new(16).expect("16 is not zero"), memory_utilization: 0.9 }

@@ -3,6 +3,7 @@ use router::config::problem::{Located, Problems, accepted_instead};
 use router::config::yaml::Content;
 
 use super::fields::{expected, expected_whole, whole};
+use crate::engine::SchedulingPolicy;
 
 /// The most engines that a group may have.
 pub(super) const MAX_ENGINES: u32 = 100_000;
@@ -25,7 +26,7 @@ pub struct Group {
     /// Where step times come from.
     pub latency: Located<GroupLatency>,
     /// Options of the engines, under vLLM's names.
-    pub overrides: Overrides,
+    pub overrides: Located<Overrides>,
 }
 
 /// Where step times come from.
@@ -50,7 +51,7 @@ pub struct Overrides {
     pub long_prefill_token_threshold: Option<u32>,
     pub enable_prefix_caching: Option<bool>,
     pub enable_chunked_prefill: Option<bool>,
-    pub scheduling_policy: Option<String>,
+    pub scheduling_policy: Option<SchedulingPolicy>,
 }
 
 impl Decode for Group {
@@ -62,7 +63,7 @@ impl Decode for Group {
             let gpu = fields.optional("gpu");
             let tp = whole(fields, "tp", 1..=MAX_TP);
             let latency = fields.optional("latency");
-            let overrides = fields.or_default("overrides");
+            let overrides = fields.optional("overrides");
             let here = fields.place();
             Some(Group {
                 name,
@@ -71,7 +72,7 @@ impl Decode for Group {
                 gpu: gpu.unwrap_or_else(|| here.with("H100".to_owned())),
                 tp: tp.unwrap_or_else(|| here.with(1)),
                 latency: latency.unwrap_or_else(|| here.with(GroupLatency::Backend("roofline".to_owned()))),
-                overrides,
+                overrides: overrides.unwrap_or_else(|| here.with(Overrides::default())),
             })
         })?
     }
@@ -96,7 +97,6 @@ impl Decode for GroupLatency {
 
 impl Decode for Overrides {
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
-        const POLICIES: [&str; 2] = ["fcfs", "priority"];
         Fields::read(cursor, problems, |fields| {
             let mut number = |key, least, most| whole(fields, key, least..=most).map(|number| number.value);
             let mut overrides = Overrides {
@@ -118,15 +118,22 @@ impl Decode for Overrides {
                     fields.refuse(part.at, part.path, message);
                 }
             }
-            if let Some(policy) = fields.optional::<Located<String>>("scheduling_policy") {
-                if !POLICIES.contains(&policy.as_str()) {
-                    let instead = accepted_instead(&policy, &POLICIES);
-                    let message = format!("unknown scheduling policy {:?}{instead}", policy.value);
-                    fields.refuse(policy.at, policy.path.clone(), message);
-                }
-                overrides.scheduling_policy = Some(policy.value);
-            }
+            overrides.scheduling_policy = fields.optional("scheduling_policy");
             overrides
         })
+    }
+}
+
+impl Decode for SchedulingPolicy {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        match String::decode(cursor, problems)?.as_str() {
+            "fcfs" => Some(SchedulingPolicy::Fcfs),
+            "priority" => Some(SchedulingPolicy::Priority),
+            other => {
+                let instead = accepted_instead(other, &["fcfs", "priority"]);
+                cursor.refuse(format!("unknown scheduling policy {other:?}{instead}"), problems);
+                None
+            }
+        }
     }
 }

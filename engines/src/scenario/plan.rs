@@ -8,7 +8,10 @@ use super::cluster::{MAX_ENGINES, MAX_TP};
 use super::{Group, GroupLatency, Overrides, RouterSource, Scenario, WorkloadSpec};
 use crate::InputError;
 use crate::engine::latency::Latency;
-use crate::hardware::{KvOptions, Model, Placement, bundled_model, gpu, kv_capacity, parse_config};
+use crate::engine::{EngineConfig, Profile};
+use crate::hardware::{
+    Gpu, KvCapacity, KvOptions, Model, Placement, bundled_model, gpu, kv_capacity, parse_config,
+};
 
 /// A scenario whose parts were found and fit together: what a run is made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,15 +39,9 @@ pub struct EngineGroup {
     pub latency: Latency,
     /// The name of the latency backend.
     pub latency_name: String,
-    /// KV blocks of each engine.
-    pub kv_blocks: u32,
-    /// Tokens of a block.
-    pub block_size: u32,
-    /// The longest sequence, prompt and output together: the override or what the model was made for, and no
-    /// longer than the KV cache.
-    pub max_model_len: u32,
-    /// The options as they were given.
-    pub overrides: Overrides,
+    /// The options of each engine: the scenario's, else vLLM's defaults for the GPU; the longest sequence is
+    /// no longer than the model was made for, unless the scenario says so, and than the KV cache.
+    pub config: EngineConfig,
 }
 
 impl EngineGroup {
@@ -127,21 +124,51 @@ impl Group {
             memory_utilization: self.overrides.gpu_memory_utilization.unwrap_or(defaults.memory_utilization),
         };
         let capacity = faults.note(&self.model, kv_capacity(&placement, options))?;
+        let config = self.overrides.config(&placement, capacity, options.block_size.get());
+        let config = faults.note(&self.overrides, config)?;
+        let (count, latency) = (count?.get(), latency?);
+        Some(EngineGroup { name, count, placement, latency, latency_name, config })
+    }
+}
+
+impl Overrides {
+    /// Returns the options of an engine with these overrides (model-server spec 5.1, engines-blis 11).
+    fn config(
+        &self,
+        placement: &Placement,
+        capacity: KvCapacity,
+        block_size: u32,
+    ) -> Result<EngineConfig, InputError> {
         let fitting = u32::try_from(capacity.blocks).unwrap_or(u32::MAX);
-        let kv_blocks = self.overrides.num_gpu_blocks_override.unwrap_or(fitting);
-        let block_size = options.block_size.get();
-        let wanted = self.overrides.max_model_len.or(placement.model.max_model_len).unwrap_or(u32::MAX);
-        Some(EngineGroup {
-            name,
-            count: count?.get(),
-            max_model_len: wanted.min(kv_blocks.saturating_mul(block_size)),
-            latency: latency?,
-            latency_name,
-            kv_blocks,
+        let blocks = self.num_gpu_blocks_override.unwrap_or(fitting);
+        let longest = self.max_model_len.or(placement.model.max_model_len).unwrap_or(u32::MAX);
+        // Block 0 is the null block, which holds no tokens.
+        let longest = longest.min(blocks.saturating_sub(1).saturating_mul(block_size));
+        let defaults = EngineConfig::new(Profile::VLLM_0_21, blocks, longest);
+        let (seqs, batched_tokens) = server_defaults(&placement.gpu, &defaults);
+        let config = EngineConfig {
             block_size,
-            placement,
-            overrides: self.overrides.clone(),
-        })
+            max_num_seqs: self.max_num_seqs.unwrap_or(seqs),
+            max_num_batched_tokens: self.max_num_batched_tokens.unwrap_or(batched_tokens),
+            long_prefill_token_threshold: self
+                .long_prefill_token_threshold
+                .unwrap_or(defaults.long_prefill_token_threshold),
+            enable_prefix_caching: self.enable_prefix_caching.unwrap_or(defaults.enable_prefix_caching),
+            enable_chunked_prefill: self.enable_chunked_prefill.unwrap_or(defaults.enable_chunked_prefill),
+            policy: self.scheduling_policy.unwrap_or(defaults.policy),
+            ..defaults
+        };
+        config.check().map_err(|error| InputError::new(error.to_string()))?;
+        Ok(config)
+    }
+}
+
+/// vLLM's defaults for the requests and the tokens of a step: larger on a large GPU that is no A100.
+fn server_defaults(gpu: &Gpu, small: &EngineConfig) -> (u32, u32) {
+    if gpu.memory_gib >= 70.0 && !gpu.name.starts_with("A100") {
+        (1024, 8192)
+    } else {
+        (small.max_num_seqs, small.max_num_batched_tokens)
     }
 }
 

@@ -38,11 +38,9 @@ fn what_is_left_out_has_its_default() {
     assert_eq!((scenario.seed, scenario.workload.rate_scale, scenario.workload.requests), (42, 1.0, None));
     let plan = scenario.plan().unwrap();
     let group = &plan.groups[0];
-    assert_eq!(
-        (group.name.as_str(), group.count, group.kv_blocks, group.block_size),
-        ("engine", 2, 15909, 16)
-    );
-    assert_eq!(group.max_model_len, 40960, "what the model was made for");
+    assert_eq!((group.name.as_str(), group.count), ("engine", 2));
+    assert_eq!((group.config.num_gpu_blocks, group.config.block_size), (15909, 16));
+    assert_eq!(group.config.max_model_len, 40960, "what the model was made for");
     assert_eq!(group.placement.gpu.name, "H100");
 }
 
@@ -50,11 +48,20 @@ fn what_is_left_out_has_its_default() {
 fn the_longest_sequence_fits_the_cache() {
     let with = |overrides: &str| {
         let scenario = parse(&format!("{SMALL}    overrides: {{{overrides}}}\n")).unwrap();
-        scenario.plan().unwrap().groups[0].max_model_len
+        scenario.plan().unwrap().groups[0].config.max_model_len
     };
     assert_eq!(with("max_model_len: 131072"), 131_072);
-    assert_eq!(with("max_model_len: 300000"), 15909 * 16);
-    assert_eq!(with("num_gpu_blocks_override: 100, block_size: 32"), 3200);
+    assert_eq!(with("max_model_len: 300000"), 15908 * 16);
+    assert_eq!(with("num_gpu_blocks_override: 100, block_size: 32"), 99 * 32);
+}
+
+/// Model-server spec 5.1: the defaults of a step depend on the GPU.
+#[test]
+fn a_large_gpu_has_larger_steps() {
+    for (gpu, expected) in [("H100", (1024, 8192)), ("A100-80", (256, 2048)), ("L40S", (256, 2048))] {
+        let config = &parse(&format!("{SMALL}    gpu: {gpu}\n")).unwrap().plan().unwrap().groups[0].config;
+        assert_eq!((config.max_num_seqs, config.max_num_batched_tokens), expected, "{gpu}");
+    }
 }
 
 #[test]
