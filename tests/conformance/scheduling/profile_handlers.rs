@@ -232,9 +232,9 @@ fn failure(error: &PluginError) -> Value {
         ("missing \"", "no-profile-for-header"),
     ];
     let kind = kinds.iter().find(|(text, _)| message.contains(text)).map(|(_, kind)| *kind);
-    let status = match error {
-        PluginError::Inference(error) => error.code.http_status(),
-        PluginError::Other(_) => Some(429),
+    let status = match error.inference() {
+        Some(error) => error.code.http_status(),
+        None => Some(429),
     };
     json!({ "kind": kind.unwrap_or(&message), "status": status })
 }
