@@ -146,7 +146,7 @@ fn a_run_prints_its_screen_and_writes_its_files() {
     let args = RunArgs { out: Some(out.path().into()), ..run_args("--requests 20") };
     let screen = execute(&args, one_second_each).unwrap();
     assert!(screen.contains("20 injected: 20 done, 0 failed, 0 cancelled"), "{screen}");
-    assert!(screen.contains("workload     synthetic, 20 requests, 24 a second"), "{screen}");
+    assert!(screen.contains("workload     synthetic, 20 requests, 32 a second"), "{screen}");
     assert!(screen.ends_with("repeat       lockstep run --requests 20 --seed 42\n"), "{screen}");
     let rows = std::fs::read_to_string(out.path().join("requests.csv")).unwrap();
     assert_eq!(rows.lines().count(), 21);
