@@ -2,7 +2,6 @@
 
 #![deny(missing_docs)]
 
-pub mod cli;
 pub mod engine;
 pub mod hardware;
 mod input_error;

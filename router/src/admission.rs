@@ -39,11 +39,13 @@ impl LegacyAdmission {
         now: Instant,
         candidates: impl FnOnce() -> Rc<Vec<Rc<Endpoint>>>,
     ) -> Result<(), InferenceError> {
-        if priority >= 0 || !(self.detector.saturation(&candidates(), now) >= 1.0) {
-            return Ok(());
+        // A saturation that is no number is not a full pool.
+        let full = || self.detector.saturation(&candidates(), now) >= 1.0;
+        if priority < 0 && full() {
+            let message = "system saturated, sheddable request dropped";
+            return Err(InferenceError::new(ErrorCode::ResourceExhausted, message));
         }
-        let message = "system saturated, sheddable request dropped";
-        Err(InferenceError::new(ErrorCode::ResourceExhausted, message))
+        Ok(())
     }
 }
 

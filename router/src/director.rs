@@ -175,6 +175,11 @@ impl Director {
         }
     }
 
+    /// Returns the plugins of each hook.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+
     /// Decides where a request goes (request-control spec 2.2).
     ///
     /// # Errors

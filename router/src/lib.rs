@@ -25,4 +25,5 @@ pub mod producers;
 pub mod request;
 pub mod request_control;
 pub mod scheduling;
+pub mod server;
 pub mod support;

@@ -171,6 +171,8 @@ pub enum Payload {
 /// A completion request in process: what the text of one would say.
 #[derive(Clone, Debug, Default)]
 pub struct CompletionCall {
+    /// Model that the client asks for.
+    pub model: Arc<str>,
     /// Prompt token ids.
     pub prompt: Arc<TokenizedPrompt>,
     /// Tokens to generate, exactly.

@@ -131,4 +131,10 @@ pub trait ResponseBodyProcessor {
         response: &mut ResponseRecord,
         target: Option<&Rc<EndpointMetadata>>,
     );
+
+    /// Returns whether the plugin has to see the chunks between the first and the last. Where none has, the
+    /// server tells the core only of a response's first chunk and of its end.
+    fn watches_every_chunk(&self) -> bool {
+        true
+    }
 }

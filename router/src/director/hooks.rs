@@ -44,6 +44,16 @@ impl Hooks {
         }
         hooks
     }
+
+    /// Returns whether a plugin looks at the heads of responses.
+    pub fn watch_heads(&self) -> bool {
+        !self.response_header.is_empty()
+    }
+
+    /// Returns whether a plugin looks at chunks of a response between the first and the last.
+    pub fn watch_chunks(&self) -> bool {
+        self.response_body.iter().any(|hook| hook.plugin.watches_every_chunk())
+    }
 }
 
 fn enter<P: ?Sized>(list: &mut Vec<Hook<P>>, id: &TypedName, role: &Option<Rc<P>>) {

@@ -1,0 +1,16 @@
+//! The servers before the core: what reads sockets, parses bodies and forwards.
+//!
+//! A request's way: [`Proxy::handle`] (any thread) reads and parses the body → `CoreHandle` (one message to the
+//! core's thread) → [`Director`](crate::director::Director) → back with a route → the proxy sends the request
+//! through [`Rt::http`](executor::Rt::http) and passes the response on, telling the core of its head, first
+//! chunk and end.
+
+mod core;
+mod error_response;
+mod headers;
+mod pool;
+mod proxy;
+mod response_body;
+
+pub use self::core::{Core, CoreHandle, Decided};
+pub use proxy::{Proxy, ProxyOptions};

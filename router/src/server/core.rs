@@ -1,0 +1,340 @@
+//! The way to the core: one message in, one decision out.
+//!
+//! The director and everything it owns live on one thread and are not `Send`. Whatever reads sockets, on any
+//! thread, holds a [`CoreHandle`]; both hosts use it alike.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::pin;
+use std::rc::Rc;
+
+use executor::http::Endpoint;
+use executor::sync::{mpsc, oneshot};
+use executor::{Instant, Rt};
+use futures::future::{Either, select};
+use slab::Slab;
+
+use super::pool::HealthyPool;
+use crate::director::headers::REQUEST_ID;
+use crate::director::{Director, ForwardedBody, Pool, RequestInput, ResponseTracker};
+use crate::error::{ErrorCode, InferenceError, PluginError};
+use crate::headers::Headers;
+use crate::request_control::Usage;
+
+/// What a request to the core asks for.
+enum Command {
+    Route { input: Box<RequestInput>, reply: oneshot::Sender<Result<Route, InferenceError>> },
+    Bodyless { headers: Headers, reply: oneshot::Sender<Result<Route, InferenceError>> },
+    Head { key: usize, headers: Headers, reply: oneshot::Sender<Headers> },
+    Chunk { key: usize, usage: Option<Usage> },
+    End { key: usize, usage: Option<Usage>, seen: bool },
+    Unreachable { endpoint: Endpoint },
+    Ready { reply: oneshot::Sender<usize> },
+}
+
+/// Where a request goes, and with what.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// The endpoint to send it to.
+    pub(crate) endpoint: Endpoint,
+    /// All endpoints that were chosen, best first, joined with commas.
+    pub(crate) destination_header: String,
+    /// The request's headers as the plugins left them.
+    pub(crate) headers: Headers,
+    /// The body to forward; `None` = the client's, which is empty.
+    pub(crate) body: Option<ForwardedBody>,
+    /// The model as the client named it, and as it was rewritten, where the two differ.
+    pub(crate) renamed: Option<Renamed>,
+    /// Whether the response passes unseen.
+    pub(crate) skip_response_processing: bool,
+    /// Follows the response.
+    pub(crate) ticket: Ticket,
+}
+
+/// A model that the router renamed for the model server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Renamed {
+    /// As the client knows it.
+    pub(crate) incoming: String,
+    /// As the model server knows it.
+    pub(crate) target: String,
+}
+
+/// Talks to the core. Cheap to clone, works on any thread.
+#[derive(Clone)]
+pub struct CoreHandle {
+    rt: Rt,
+    commands: mpsc::UnboundedSender<Command>,
+    watches_heads: bool,
+    watches_chunks: bool,
+}
+
+/// The core: the director, and the responses that it follows.
+pub struct Core {
+    rt: Rt,
+    director: Director,
+    pool: Rc<HealthyPool>,
+    commands: mpsc::Receiver<Command>,
+    handle: mpsc::UnboundedSender<Command>,
+    responses: RefCell<Slab<ResponseTracker>>,
+    watch: Option<Watch>,
+}
+
+type Watch = Box<dyn Fn(&Decided<'_>)>;
+
+/// A decision, as those see it who watch the core.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// The request's id.
+    pub request_id: &'a str,
+    /// When.
+    pub at: Instant,
+    /// How many endpoints the pool had.
+    pub candidates: usize,
+    /// The chosen endpoints as `host:port`, best first, or the error that the client gets.
+    pub destinations: Result<&'a [String], &'a InferenceError>,
+}
+
+impl Core {
+    /// Returns the core, and the way to it.
+    ///
+    /// `director` makes the director over the pool that it is given: `pool`, without endpoints that refuse
+    /// connections.
+    pub fn new(
+        rt: &Rt,
+        pool: Rc<dyn Pool>,
+        director: impl FnOnce(Rc<dyn Pool>) -> Director,
+    ) -> (Self, CoreHandle) {
+        let pool = Rc::new(HealthyPool::new(rt, pool));
+        let director = director(Rc::clone(&pool) as Rc<dyn Pool>);
+        // Bounded by the requests that clients have open.
+        let (sender, commands) = rt.mpsc_unbounded();
+        let handle = CoreHandle {
+            rt: rt.clone(),
+            commands: sender.clone(),
+            watches_heads: director.hooks().watch_heads(),
+            watches_chunks: director.hooks().watch_chunks(),
+        };
+        let core = Core {
+            rt: rt.clone(),
+            director,
+            pool,
+            commands,
+            handle: sender,
+            responses: RefCell::default(),
+            watch: None,
+        };
+        (core, handle)
+    }
+
+    /// Calls `watch` for every decision about a request with a body, in order.
+    pub fn watch_decisions(&mut self, watch: impl Fn(&Decided<'_>) + 'static) {
+        self.watch = Some(Box::new(watch));
+    }
+
+    /// Serves until the run ends.
+    pub async fn run(mut self) {
+        let (_, closed) = self.rt.mpsc_unbounded();
+        let mut commands = std::mem::replace(&mut self.commands, closed);
+        let core = Rc::new(self);
+        while let Some(command) = commands.recv().await {
+            match command {
+                Command::Route { input, reply } => {
+                    let this = Rc::clone(&core);
+                    drop(core.rt.daemon("route", async move { this.route(*input, reply).await }));
+                }
+                Command::Bodyless { mut headers, reply } => {
+                    let routed = core.director.handle_bodyless(&mut headers);
+                    // A client that went away drops the route, and with it its ticket.
+                    drop(reply.send(routed.map_err(without_status).and_then(|(destination, tracker)| {
+                        let ticket = core.follow(tracker);
+                        Ok(Route {
+                            endpoint: parse_endpoint(&destination)?,
+                            destination_header: destination,
+                            headers,
+                            body: None,
+                            renamed: None,
+                            skip_response_processing: false,
+                            ticket,
+                        })
+                    })));
+                }
+                Command::Head { key, headers, reply } => {
+                    if let Some(tracker) = core.responses.borrow_mut().get_mut(key) {
+                        drop(reply.send(tracker.head(headers, Default::default()).clone()));
+                    }
+                }
+                Command::Chunk { key, usage } => {
+                    if let Some(tracker) = core.responses.borrow_mut().get_mut(key) {
+                        tracker.chunk(usage);
+                    }
+                }
+                Command::End { key, usage, seen } => {
+                    let tracker = core.responses.borrow_mut().try_remove(key);
+                    match tracker {
+                        Some(tracker) if seen => drop(tracker.end(usage)),
+                        tracker => drop(tracker),
+                    }
+                }
+                Command::Unreachable { endpoint } => core.pool.eject(&endpoint, core.rt.now()),
+                Command::Ready { reply } => drop(reply.send(core.pool.len())),
+            }
+        }
+    }
+
+    async fn route(&self, input: RequestInput, mut reply: oneshot::Sender<Result<Route, InferenceError>>) {
+        let request_id =
+            self.watch.as_ref().and(input.headers.get(REQUEST_ID)).unwrap_or_default().to_owned();
+        let routed = {
+            let decision = pin!(self.director.handle_request(input));
+            let gone = pin!(reply.closed());
+            match select(decision, gone).await {
+                Either::Left((routed, _)) => routed,
+                // Dropping the decision gives back what its hooks have taken.
+                Either::Right(((), _)) => return,
+            }
+        };
+        let routed = routed.map_err(without_status);
+        if let Some(watch) = &self.watch {
+            watch(&Decided {
+                request_id: &request_id,
+                at: self.rt.now(),
+                candidates: self.pool.len(),
+                destinations: routed.as_ref().map(|routed| routed.destinations.as_slice()),
+            });
+        }
+        let route = routed.and_then(|routed| {
+            let destination_header = routed.destination_header();
+            let first = routed.destinations.first().map_or("", String::as_str);
+            let target = &routed.request().target_model;
+            let renames =
+                !target.is_empty() && !routed.incoming_model.is_empty() && *target != routed.incoming_model;
+            Ok(Route {
+                endpoint: parse_endpoint(first)?,
+                renamed: renames
+                    .then(|| Renamed { incoming: routed.incoming_model.clone(), target: target.clone() }),
+                headers: routed.request().headers.clone(),
+                destination_header,
+                body: Some(routed.body),
+                skip_response_processing: routed.skip_response_processing,
+                ticket: self.follow(routed.response),
+            })
+        });
+        drop(reply.send(route));
+    }
+
+    fn follow(&self, tracker: ResponseTracker) -> Ticket {
+        let key = self.responses.borrow_mut().insert(tracker);
+        Ticket { key, commands: Some(self.handle.clone()) }
+    }
+}
+
+impl CoreHandle {
+    /// Decides where a request goes. Dropping the future withdraws the request.
+    pub(crate) async fn route(&self, input: RequestInput) -> Result<Route, InferenceError> {
+        let (reply, route) = self.rt.oneshot();
+        self.ask(Command::Route { input: Box::new(input), reply }, route).await?
+    }
+
+    /// Picks an endpoint for a request without a body.
+    pub(crate) async fn route_bodyless(&self, headers: Headers) -> Result<Route, InferenceError> {
+        let (reply, route) = self.rt.oneshot();
+        self.ask(Command::Bodyless { headers, reply }, route).await?
+    }
+
+    /// Runs the hooks of a response's head and returns the headers as they leave them; `None` where no plugin
+    /// looks at heads.
+    pub(crate) async fn head(&self, ticket: &Ticket, headers: impl FnOnce() -> Headers) -> Option<Headers> {
+        if !self.watches_heads {
+            return None;
+        }
+        let (reply, answer) = self.rt.oneshot();
+        self.ask(Command::Head { key: ticket.key, headers: headers(), reply }, answer).await.ok()
+    }
+
+    /// Returns whether a plugin looks at chunks between the first and the last.
+    pub(crate) fn watches_chunks(&self) -> bool {
+        self.watches_chunks
+    }
+
+    /// Reports that no connection to `endpoint` can be made: it is left out for a while.
+    pub(crate) fn unreachable(&self, endpoint: &Endpoint) {
+        drop(self.commands.send(Command::Unreachable { endpoint: endpoint.clone() }));
+    }
+
+    /// Returns how many endpoints there are, `None` when the core is gone.
+    pub async fn endpoints(&self) -> Option<usize> {
+        let (reply, count) = self.rt.oneshot();
+        self.ask(Command::Ready { reply }, count).await.ok()
+    }
+
+    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, InferenceError> {
+        let gone = || InferenceError::new(ErrorCode::ServiceUnavailable, "the router is shutting down");
+        self.commands.send(command).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+}
+
+impl fmt::Debug for CoreHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CoreHandle").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("responses", &self.responses.borrow().len()).finish_non_exhaustive()
+    }
+}
+
+/// A response that the core follows. Dropped unended it tells the core that the response broke off.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    key: usize,
+    /// `None` once the end was told.
+    commands: Option<mpsc::UnboundedSender<Command>>,
+}
+
+impl Ticket {
+    /// Tells of a chunk that is not the last.
+    pub(crate) fn chunk(&self, usage: Option<Usage>) {
+        if let Some(commands) = &self.commands {
+            drop(commands.send(Command::Chunk { key: self.key, usage }));
+        }
+    }
+
+    /// Tells of the end.
+    pub(crate) fn end(mut self, usage: Option<Usage>) {
+        self.close(usage, true);
+    }
+
+    fn close(&mut self, usage: Option<Usage>, seen: bool) {
+        if let Some(commands) = self.commands.take() {
+            // A core that is gone has dropped its trackers.
+            drop(commands.send(Command::End { key: self.key, usage, seen }));
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.close(None, false);
+    }
+}
+
+/// A failure without a status of its own ends an ext_proc stream with a gRPC error; over HTTP it is a 500.
+fn without_status(error: PluginError) -> InferenceError {
+    match error {
+        PluginError::Inference(error) => error,
+        other => InferenceError::new(ErrorCode::Internal, other.to_string()),
+    }
+}
+
+fn parse_endpoint(destination: &str) -> Result<Endpoint, InferenceError> {
+    destination.parse().map_err(|error| {
+        InferenceError::new(
+            ErrorCode::Internal,
+            format!("the chosen endpoint has no usable address: {error}"),
+        )
+    })
+}

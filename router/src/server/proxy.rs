@@ -1,0 +1,192 @@
+//! The reverse proxy: from a client's request to a model server's response.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use executor::Rt;
+use executor::http::{Body, Endpoint, SendError};
+use http::{HeaderMap, Method, Request, Response, header, request};
+
+use super::core::{CoreHandle, Route};
+use super::error_response;
+use super::headers;
+use super::response_body;
+use crate::director::{ForwardedBody, RequestInput};
+use crate::headers::Headers;
+use crate::request::{CompletionCall, ParsedBody, ParserRegistry, Payload, RequestKind};
+use std::sync::Arc;
+
+/// How often a request is routed anew because its endpoint refuses connections.
+const ATTEMPTS: usize = 3;
+
+/// Limits of the proxy.
+#[derive(Clone, Copy, Debug)]
+pub struct ProxyOptions {
+    /// Longest request body. Unit: bytes.
+    pub max_body_bytes: usize,
+    /// How long a model server may take to begin its response.
+    pub response_timeout: Duration,
+}
+
+impl Default for ProxyOptions {
+    fn default() -> Self {
+        ProxyOptions { max_body_bytes: 64 << 20, response_timeout: Duration::from_secs(15 * 60) }
+    }
+}
+
+/// Serves inference requests. Cheap to clone, works on any thread of either host.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    rt: Rt,
+    core: CoreHandle,
+    parsers: ParserRegistry,
+    options: ProxyOptions,
+}
+
+impl Proxy {
+    /// Returns a proxy before `core`, whose bodies `parsers` read.
+    pub fn new(rt: Rt, core: CoreHandle, parsers: ParserRegistry, options: ProxyOptions) -> Self {
+        Proxy { rt, core, parsers, options }
+    }
+
+    /// Answers one request. Dropping the future, or the response's body, aborts the model server's work.
+    pub async fn handle(self, request: Request<Body>) -> Response<Body> {
+        if request.method() == Method::CONNECT {
+            return error_response::json_error(405, "MethodNotAllowed", "CONNECT is not served here");
+        }
+        let (head, body) = request.into_parts();
+        let seen = headers::for_director(&head);
+        if let Some(call) = head.extensions.get::<Arc<CompletionCall>>() {
+            let parsed = in_process(call);
+            return self.forward(head, seen, Some((parsed, 0))).await;
+        }
+        if http_body::Body::is_end_stream(&body) {
+            return self.forward(head, seen, None).await;
+        }
+        let bytes = match body.bytes(self.options.max_body_bytes).await {
+            Ok(bytes) => bytes,
+            Err(error) => return error_response::body_error(&error, self.options.max_body_bytes),
+        };
+        let size = bytes.len();
+        match self.parsers.parse(&seen, bytes) {
+            Ok((parsed, _)) => self.forward(head, seen, Some((parsed, size))).await,
+            Err(error) => error_response::bad_request(&error.to_string()),
+        }
+    }
+
+    /// Routes and sends; where no connection to the chosen endpoint can be made, nothing was sent, and the
+    /// request is routed anew.
+    async fn forward(
+        self,
+        head: request::Parts,
+        seen: Headers,
+        body: Option<(ParsedBody, usize)>,
+    ) -> Response<Body> {
+        let mut attempt = 1;
+        loop {
+            let routed = match &body {
+                Some((body, size_bytes)) => {
+                    let (headers, body) = (seen.clone(), body.clone());
+                    self.core
+                        .route(RequestInput { headers, body, size_bytes: *size_bytes, ..Default::default() })
+                        .await
+                }
+                None => self.core.route_bodyless(seen.clone()).await,
+            };
+            let route = match routed {
+                Ok(route) => route,
+                Err(error) => return error_response::inference_error(&error),
+            };
+            let endpoint = route.endpoint.clone();
+            match self.send(&head, route).await {
+                Ok(response) => return response,
+                Err(Failure::Send(error)) if error.is_connect() || error.is_refused() => {
+                    self.core.unreachable(&endpoint);
+                    if attempt == ATTEMPTS {
+                        return error_response::send_error(&error);
+                    }
+                    attempt += 1;
+                }
+                Err(Failure::Send(error)) => return error_response::send_error(&error),
+                Err(Failure::Late) => return self.late(&endpoint),
+            }
+        }
+    }
+
+    async fn send(&self, head: &request::Parts, route: Route) -> Result<Response<Body>, Failure> {
+        let mut request = Request::new(Body::Empty);
+        *request.method_mut() = head.method.clone();
+        *request.uri_mut() = head.uri.clone();
+        *request.headers_mut() = head.headers.clone();
+        *request.extensions_mut() = head.extensions.clone();
+        headers::for_model_server(request.headers_mut(), &route.headers);
+        if let Ok(value) = route.destination_header.parse() {
+            request.headers_mut().insert(crate::director::headers::DESTINATION, value);
+        }
+        if let Some(ForwardedBody::Bytes(bytes)) = &route.body {
+            headers::set_length(request.headers_mut(), bytes.len());
+            *request.body_mut() = Body::from(Bytes::clone(bytes));
+        }
+        let sent = self
+            .rt
+            .timeout(self.options.response_timeout, self.rt.http().send(&route.endpoint, request))
+            .await;
+        let response = sent.map_err(|_| Failure::Late)?.map_err(Failure::Send)?;
+        Ok(self.answer(route, response).await)
+    }
+
+    /// Turns the model server's response into the client's.
+    async fn answer(&self, route: Route, response: Response<Body>) -> Response<Body> {
+        let (mut head, body) = response.into_parts();
+        headers::strip_hop_by_hop(&mut head.headers);
+        let seen = response_headers(&head.headers);
+        if let Some(left) = self.core.head(&route.ticket, || seen.clone()).await {
+            headers::apply(&mut head.headers, &left);
+        }
+        if route.skip_response_processing {
+            return Response::from_parts(head, body);
+        }
+        if route.renamed.is_some() {
+            // A renamed model may be longer or shorter.
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        let parser = self.parsers.resolve(&route.headers).ok().cloned();
+        let body = response_body::follow(
+            body,
+            seen,
+            parser,
+            route.renamed,
+            route.ticket,
+            self.core.watches_chunks(),
+        );
+        Response::from_parts(head, body)
+    }
+
+    fn late(&self, endpoint: &Endpoint) -> Response<Body> {
+        let limit = self.options.response_timeout.as_secs();
+        let message = format!("the model server at {endpoint} did not begin its response within {limit} s");
+        error_response::json_error(504, "UpstreamTimeout", &message)
+    }
+}
+
+enum Failure {
+    Send(SendError),
+    Late,
+}
+
+/// The body of a request that never was text.
+fn in_process(call: &Arc<CompletionCall>) -> ParsedBody {
+    ParsedBody {
+        kind: RequestKind::Completions,
+        model: call.model.to_string(),
+        stream: true,
+        tokenized_prompt: Some(Arc::clone(&call.prompt)),
+        max_output_tokens: Some(call.output_tokens),
+        payload: Payload::InProcess(Arc::clone(call)),
+        ..ParsedBody::default()
+    }
+}
+
+fn response_headers(headers: &HeaderMap) -> Headers {
+    headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()))).collect()
+}

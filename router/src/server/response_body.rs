@@ -1,0 +1,272 @@
+//! A response's body on its way to the client: passed on as it comes, read for its usage.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use executor::http::{Body, SendError};
+use http_body::{Frame, SizeHint};
+use memchr::memmem;
+
+use super::core::{Renamed, Ticket};
+use crate::headers::Headers;
+use crate::request::Parser;
+use crate::request_control::Usage;
+
+/// Most bytes that are kept of a response to read its usage: of a JSON body all of it, of a stream the line
+/// that has not ended. What is longer passes all the same; its usage is not known.
+const KEPT: usize = 16 << 20;
+
+/// Returns `body`, followed: its chunks pass unchanged but for the model's name, and `ticket` is told of the
+/// first chunk, of those between where `every_chunk`, and of the end.
+pub(super) fn follow(
+    body: Body,
+    headers: Headers,
+    parser: Option<Arc<dyn Parser>>,
+    renamed: Option<Renamed>,
+    ticket: Ticket,
+    every_chunk: bool,
+) -> Body {
+    let content_type = headers.get("content-type").unwrap_or_default();
+    let streaming = content_type.to_ascii_lowercase().contains("text/event-stream");
+    let usage =
+        UsageReader { headers, parser, streaming, kept: BytesMut::new(), overflown: false, latest: None };
+    let rename = renamed.map(Rename::new);
+    let followed = Followed { body, usage, rename, ticket: Some(ticket), every_chunk, begun: false };
+    Body::stream(followed)
+}
+
+struct Followed {
+    body: Body,
+    usage: UsageReader,
+    rename: Option<Rename>,
+    /// `None` behind the end. Dropped before it, it tells that the response broke off.
+    ticket: Option<Ticket>,
+    every_chunk: bool,
+    begun: bool,
+}
+
+impl Followed {
+    fn chunk(&mut self, chunk: &Bytes) {
+        self.usage.chunk(chunk);
+        if let Some(ticket) = &self.ticket
+            && self.usage.streaming
+            && (self.every_chunk || !std::mem::replace(&mut self.begun, true))
+        {
+            ticket.chunk(self.usage.latest);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.end(self.usage.end());
+        }
+    }
+}
+
+impl http_body::Body for Followed {
+    type Data = Bytes;
+    type Error = SendError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, SendError>>> {
+        let this = &mut *self;
+        match std::task::ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                let frame = match frame.into_data() {
+                    Ok(chunk) => {
+                        this.chunk(&chunk);
+                        Frame::data(this.rename.as_ref().map_or_else(|| chunk.clone(), |r| r.apply(&chunk)))
+                    }
+                    Err(trailers) => trailers,
+                };
+                // Whoever knows that nothing follows does not ask again.
+                if this.body.is_end_stream() {
+                    this.end();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                drop(this.ticket.take());
+                Poll::Ready(Some(Err(error)))
+            }
+            None => {
+                this.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // An empty body ends when it is polled, so that its end is told.
+        self.ticket.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.rename.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
+
+/// Reads the usage that a response reports.
+struct UsageReader {
+    headers: Headers,
+    parser: Option<Arc<dyn Parser>>,
+    streaming: bool,
+    kept: BytesMut,
+    overflown: bool,
+    latest: Option<Usage>,
+}
+
+impl UsageReader {
+    fn chunk(&mut self, chunk: &Bytes) {
+        if self.parser.is_none() || self.overflown {
+            return;
+        }
+        if !self.streaming {
+            return self.keep(chunk);
+        }
+        // Lines that have ended are read; the rest waits for the next chunk.
+        let Some(end) = memchr::memrchr(b'\n', chunk).map(|newline| newline + 1) else {
+            return self.keep(chunk);
+        };
+        if self.kept.is_empty() {
+            self.read(&chunk[..end]);
+        } else {
+            self.keep(&chunk[..end]);
+            let lines = self.kept.split();
+            self.read(&lines);
+        }
+        self.keep(&chunk[end..]);
+    }
+
+    fn end(&mut self) -> Option<Usage> {
+        let rest = self.kept.split();
+        if !rest.is_empty() {
+            self.read(&rest);
+        }
+        self.latest
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.kept.len() + bytes.len() > KEPT {
+            tracing::warn!(limit = KEPT, "a response is too long to read its usage");
+            self.overflown = true;
+            self.kept = BytesMut::new();
+        } else {
+            self.kept.extend_from_slice(bytes);
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        let Some(parser) = &self.parser else { return };
+        match parser.parse_response(&self.headers, bytes) {
+            Ok(Some(usage)) => self.latest = Some(usage),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "the usage of a response could not be read"),
+        }
+    }
+}
+
+/// Gives a renamed model its name back (request-control spec 2.1): chunk by chunk, in the two spellings that
+/// JSON encoders use.
+struct Rename {
+    tight: (Vec<u8>, Vec<u8>),
+    spaced: (Vec<u8>, Vec<u8>),
+}
+
+impl Rename {
+    fn new(Renamed { incoming, target }: Renamed) -> Self {
+        let pair = |separator: &str| {
+            let spelled = |model: &str| format!("\"model\":{separator}\"{model}\"").into_bytes();
+            (spelled(&target), spelled(&incoming))
+        };
+        Rename { tight: pair(""), spaced: pair(" ") }
+    }
+
+    /// The spelling with a space is looked for only where the other was not found.
+    fn apply(&self, chunk: &Bytes) -> Bytes {
+        let replaced = replace(chunk, &self.tight).or_else(|| replace(chunk, &self.spaced));
+        replaced.unwrap_or_else(|| chunk.clone())
+    }
+}
+
+fn replace(chunk: &Bytes, (from, to): &(Vec<u8>, Vec<u8>)) -> Option<Bytes> {
+    let mut out = BytesMut::new();
+    let mut copied = 0;
+    for at in memmem::find_iter(chunk, from) {
+        out.extend_from_slice(&chunk[copied..at]);
+        out.extend_from_slice(to);
+        copied = at + from.len();
+    }
+    (copied > 0).then(|| {
+        out.extend_from_slice(&chunk[copied..]);
+        out.freeze()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::OpenAiParser;
+
+    fn reader(content_type: &str) -> UsageReader {
+        UsageReader {
+            streaming: content_type.contains("event-stream"),
+            headers: [("content-type", content_type)].into_iter().collect(),
+            parser: Some(Arc::new(OpenAiParser)),
+            kept: BytesMut::new(),
+            overflown: false,
+            latest: None,
+        }
+    }
+
+    #[test]
+    fn usage_is_read_wherever_the_stream_is_cut() {
+        let stream = b"data: {\"choices\":[{\"text\":\"a\"}]}\n\n: a comment\r\n\
+            data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":5,\"total_tokens\":8}}\n\ndata: [DONE]\n\n";
+        for cut in 0..stream.len() {
+            let mut reader = reader("text/event-stream; charset=utf-8");
+            reader.chunk(&Bytes::copy_from_slice(&stream[..cut]));
+            reader.chunk(&Bytes::copy_from_slice(&stream[cut..]));
+            let usage = reader.end().unwrap_or_else(|| panic!("cut at {cut}"));
+            assert_eq!((usage.prompt_tokens, usage.completion_tokens), (3, 5), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_json_body_is_read_whole() {
+        let mut reader = reader("application/json");
+        for part in [&b"{\"usage\":{\"prompt_tok"[..], b"ens\":7}}"] {
+            reader.chunk(&Bytes::copy_from_slice(part));
+        }
+        assert_eq!(reader.end().map(|usage| usage.prompt_tokens), Some(7));
+    }
+
+    #[test]
+    fn a_body_that_is_too_long_passes_without_usage() {
+        let mut reader = reader("application/json");
+        let chunk = Bytes::from(vec![b'x'; KEPT / 2 + 1]);
+        reader.chunk(&chunk);
+        reader.chunk(&chunk);
+        assert!(reader.overflown && reader.kept.capacity() < KEPT);
+        assert_eq!(reader.end(), None);
+    }
+
+    /// Facts of configuration spec 9.8.
+    #[test]
+    fn a_renamed_model_gets_its_name_back() {
+        let rename =
+            Rename::new(Renamed { incoming: "gpt-4-proxy".into(), target: "vllm-backend-01".into() });
+        for (given, expected) in [
+            (r#"{"model":"vllm-backend-01","x":1}"#, r#"{"model":"gpt-4-proxy","x":1}"#),
+            (r#"{"model": "vllm-backend-01"}"#, r#"{"model": "gpt-4-proxy"}"#),
+            (r#"data: {"model":"other"}"#, r#"data: {"model":"other"}"#),
+            ("data: [DONE]\n\n", "data: [DONE]\n\n"),
+        ] {
+            assert_eq!(rename.apply(&Bytes::from(given)), expected);
+        }
+    }
+}
