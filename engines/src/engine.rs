@@ -56,6 +56,11 @@ mod scheduler;
 mod step_loop;
 mod wait_queue;
 
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
 pub use self::batch::{Batch, Row, RowKind};
 pub use self::block_pool::BlockId;
 pub use self::config::{ConfigError, EngineConfig, SchedulingPolicy};

@@ -19,6 +19,8 @@ struct Block {
     hash: BlockHash,
     /// `hash` is set, and the index finds the block under it.
     hashed: bool,
+    /// Losing the hash is to be noticed.
+    watched: bool,
     references: u32,
     /// Neighbours in the free queue, while nobody refers to the block.
     previous: BlockId,
@@ -39,6 +41,8 @@ pub(super) struct BlockPool {
     /// The copy stored first among those that carry the hash.
     index: FxHashMap<BlockHash, BlockId>,
     unhashed_first: bool,
+    /// A watched block has lost its hash.
+    lost_watched: bool,
 }
 
 impl BlockPool {
@@ -47,6 +51,7 @@ impl BlockPool {
         let block = |id: BlockId| Block {
             hash: BlockHash(0),
             hashed: false,
+            watched: false,
             references: 0,
             previous: id.checked_sub(1).unwrap_or(count - 1),
             next: if id + 1 == count { NULL } else { id + 1 },
@@ -62,6 +67,7 @@ impl BlockPool {
                 UnhashedBlocks::Head => true,
                 UnhashedBlocks::HeadWithCaching => caching,
             },
+            lost_watched: false,
         }
     }
 
@@ -89,6 +95,16 @@ impl BlockPool {
     /// The copy of `hash` that was stored first.
     pub(super) fn find(&self, hash: BlockHash) -> Option<BlockId> {
         self.index.get(&hash).copied()
+    }
+
+    /// Begins or ends to watch a cached block.
+    pub(super) fn watch(&mut self, block: BlockId, watched: bool) {
+        self.blocks[block as usize].watched = watched;
+    }
+
+    /// Whether a watched block has lost its hash since the last call.
+    pub(super) fn take_lost_watched(&mut self) -> bool {
+        std::mem::take(&mut self.lost_watched)
     }
 
     /// Adds a reference to a cached block.
@@ -161,12 +177,14 @@ impl BlockPool {
         self.index.clear();
         for block in &mut self.blocks {
             block.hashed = false;
+            self.lost_watched |= block.watched;
         }
     }
 
     fn forget(&mut self, block: BlockId) {
         let state = &mut self.blocks[block as usize];
         state.hashed = false;
+        self.lost_watched |= state.watched;
         let (hash, previous, next) = (state.hash, state.previous_copy, state.next_copy);
         if next == block {
             self.index.remove(&hash);
@@ -197,3 +215,6 @@ impl BlockPool {
         self.free += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,9 +52,18 @@ pub struct EngineConfig {
 /// An option that no vLLM would start with.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ConfigError {
-    /// An option is 0 and must not be.
-    #[error("{0} is 0; at least {1} is needed")]
-    TooSmall(&'static str, u32),
+    /// An option is outside its range.
+    #[error("{option} is {value}; {least} to {most} are accepted")]
+    OutOfRange {
+        /// Its name.
+        option: &'static str,
+        /// Its value.
+        value: u32,
+        /// Its least value.
+        least: u32,
+        /// Its greatest value.
+        most: u32,
+    },
     /// The budget leaves running requests without a token.
     #[error("max_num_batched_tokens ({budget}) must be at least max_num_seqs ({seqs})")]
     BudgetBelowSeqs {
@@ -76,6 +85,20 @@ pub enum ConfigError {
     /// The watermark is no share.
     #[error("watermark is {0}; it must be at least 0 and below 1")]
     Watermark(f64),
+    /// The longest request does not fit into the KV blocks.
+    #[error(
+        "max_model_len is {len}, but {blocks} KV blocks of {block_size} tokens (one of them unused) hold only {} \
+         tokens",
+        (u64::from(*.blocks) - 1) * u64::from(*.block_size)
+    )]
+    KvCacheTooSmall {
+        /// `max_model_len`.
+        len: u32,
+        /// `num_gpu_blocks`.
+        blocks: u32,
+        /// `block_size`.
+        block_size: u32,
+    },
 }
 
 impl EngineConfig {
@@ -101,21 +124,23 @@ impl EngineConfig {
         }
     }
 
-    /// Checks what vLLM checks before it starts.
+    /// Checks each option and those that depend on one another, as vLLM does before it starts.
     ///
     /// # Errors
     /// The first option that cannot be.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let least = [
-            ("max_num_seqs", self.max_num_seqs, 1),
-            ("max_num_batched_tokens", self.max_num_batched_tokens, 1),
-            ("block_size", self.block_size, 1),
-            ("num_gpu_blocks", self.num_gpu_blocks, 2),
-            ("max_model_len", self.max_model_len, 1),
-            ("max_loras", self.max_loras.unwrap_or(1), 1),
+        let ranges = [
+            ("max_num_seqs", self.max_num_seqs, 1, 1 << 20),
+            ("max_num_batched_tokens", self.max_num_batched_tokens, 1, 1 << 30),
+            ("block_size", self.block_size, 1, 1 << 20),
+            ("num_gpu_blocks", self.num_gpu_blocks, 2, 1 << 26),
+            ("max_model_len", self.max_model_len, 2, 1 << 30),
+            ("max_loras", self.max_loras.unwrap_or(1), 1, 1 << 20),
         ];
-        if let Some((name, _, least)) = least.into_iter().find(|(_, value, least)| value < least) {
-            return Err(ConfigError::TooSmall(name, least));
+        for (option, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError::OutOfRange { option, value, least, most });
+            }
         }
         let budget = self.max_num_batched_tokens;
         if budget < self.max_num_seqs {
@@ -128,6 +153,20 @@ impl EngineConfig {
             return Err(ConfigError::Watermark(self.watermark));
         }
         Ok(())
+    }
+
+    /// Checks that the longest request fits into the KV blocks, as vLLM does before it starts.
+    ///
+    /// An engine does not insist on it; but a request that never fits waits for ever, and all behind it.
+    ///
+    /// # Errors
+    /// The KV blocks are too few.
+    pub fn check_capacity(&self) -> Result<(), ConfigError> {
+        let Self { max_model_len: len, num_gpu_blocks: blocks, block_size, .. } = *self;
+        if len.div_ceil(block_size.max(1)) < blocks {
+            return Ok(());
+        }
+        Err(ConfigError::KvCacheTooSmall { len, blocks, block_size })
     }
 
     /// Blocks that admission leaves free while anything runs.
@@ -144,3 +183,6 @@ impl EngineConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

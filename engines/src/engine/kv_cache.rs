@@ -16,8 +16,10 @@ pub(super) struct KvCache {
     spare: u32,
     /// What happened since the last update; `None` when nobody listens.
     events: Option<KvEvents>,
-    /// The blocks that the last look-up found.
+    /// The blocks that the last look-up found, all watched.
     hits: Vec<BlockId>,
+    /// The addition of the request that they were looked up for; 0 once they are used.
+    looked_up: u64,
 }
 
 impl KvCache {
@@ -32,6 +34,7 @@ impl KvCache {
             spare: config.spare_blocks(),
             events: config.enable_kv_cache_events.then(KvEvents::default),
             hits: Vec::new(),
+            looked_up: 0,
         }
     }
 
@@ -52,15 +55,30 @@ impl KvCache {
 
     /// Finds the longest cached prefix of `request` that leaves at least its last token to compute.
     ///
-    /// Returns its tokens; [`KvCache::admit`] uses the blocks.
+    /// Returns its tokens; [`KvCache::admit`] uses the blocks. A request that is refused step after step is looked
+    /// up again each time: as long as none of its hits is evicted, that only asks for the block behind them.
     pub(super) fn look_up(&mut self, request: &Request) -> u32 {
-        self.hits.clear();
+        if self.pool.take_lost_watched() || self.looked_up != request.serial {
+            self.forget_hits();
+            self.looked_up = request.serial;
+        }
         if self.caching {
             let limit = (request.known - 1) / self.block_size;
-            let found = request.hashes.iter().take(limit as usize).map_while(|&hash| self.pool.find(hash));
-            self.hits.extend(found);
+            while self.hits.len() < limit as usize
+                && let Some(block) = self.pool.find(request.hashes[self.hits.len()])
+            {
+                self.pool.watch(block, true);
+                self.hits.push(block);
+            }
         }
         self.hit_blocks() * self.block_size
+    }
+
+    fn forget_hits(&mut self) {
+        for block in self.hits.drain(..) {
+            self.pool.watch(block, false);
+        }
+        self.looked_up = 0;
     }
 
     /// Gives a waiting request the blocks that the last look-up found and those that `tokens` more need.
@@ -68,11 +86,14 @@ impl KvCache {
     /// `spares` says whether the watermark holds. Returns whether there was room; if not, nothing has changed.
     pub(super) fn admit(&mut self, request: &mut Request, tokens: u32, spares: bool) -> bool {
         let hits = self.hit_blocks();
-        let free_hits = self.hits.iter().filter(|&&block| self.pool.is_free(block)).count() as u32;
         let allowed = self.pool.free().saturating_sub(if spares { self.spare } else { 0 });
         let computed = hits * self.block_size + tokens;
         let full = if self.reserve_full { request.known } else { computed };
         let missing = |tokens: u32| self.blocks_for(tokens).saturating_sub(hits);
+        if missing(full) > allowed {
+            return false;
+        }
+        let free_hits = self.hits.iter().filter(|&&block| self.pool.is_free(block)).count() as u32;
         if missing(full) + free_hits > allowed {
             return false;
         }
@@ -82,6 +103,7 @@ impl KvCache {
         }
         request.blocks.extend_from_slice(&self.hits);
         request.cached_blocks = hits;
+        self.forget_hits();
         self.take(request, taken);
         self.store(request, computed);
         true
@@ -154,3 +176,6 @@ impl KvCache {
         self.hits.len() as u32
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,9 +37,9 @@ pub struct NewRequest {
     /// Hashes of the prompt's full blocks, from the start; exactly `prompt_tokens / block_size` of them with prefix
     /// caching, else ignored.
     pub block_hashes: Vec<BlockHash>,
-    /// Greatest number of output tokens.
+    /// Greatest number of output tokens; vLLM's front end keeps it to what `max_model_len` leaves.
     pub max_tokens: u32,
-    /// Output tokens below which the request does not end.
+    /// Output tokens below which the request does not end; up to 0.27 it stalls if `max_model_len` comes first.
     pub min_tokens: u32,
     /// The token that ends the request; `None` is `ignore_eos`.
     pub eos: Option<Token>,
@@ -92,6 +92,14 @@ pub enum AddError {
     /// No output token is asked for.
     #[error("max_tokens is 0; at least 1 is needed")]
     NoOutput,
+    /// The request could not end.
+    #[error("min_tokens is {min_tokens}; max_tokens {max_tokens} is the most")]
+    MinTokens {
+        /// `min_tokens`.
+        min_tokens: u32,
+        /// `max_tokens`.
+        max_tokens: u32,
+    },
     /// The hashes do not cover the prompt's full blocks.
     #[error("{got} block hashes for a prompt of {expected} full blocks")]
     BlockHashes {

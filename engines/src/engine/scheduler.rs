@@ -119,6 +119,9 @@ impl Scheduler {
             Err(AddError::PromptTooLong { tokens, limit })
         } else if request.max_tokens == 0 {
             Err(AddError::NoOutput)
+        } else if request.min_tokens > request.max_tokens {
+            let NewRequest { min_tokens, max_tokens, .. } = *request;
+            Err(AddError::MinTokens { min_tokens, max_tokens })
         } else if self.kv.caching() && got != expected as usize {
             Err(AddError::BlockHashes { expected, got })
         } else {

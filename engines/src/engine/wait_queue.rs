@@ -125,3 +125,6 @@ impl WaitQueue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
