@@ -11,6 +11,7 @@ mod scheduler;
 pub mod scorers;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod topology;
 
 pub use profile::{Profile, ProfileBuilder, TwoPickers};
 pub use scheduler::Scheduler;
@@ -181,4 +182,9 @@ pub trait Decider {
 /// Returns the error of a parameter that decodes but is not accepted.
 fn invalid(message: impl Into<String>) -> FactoryError {
     FactoryError::Parameters(ParameterError::new(message))
+}
+
+/// Returns the name that an instance reports: upstream's newer plugins replace an empty name by their type.
+fn name_or<'a>(name: &'a str, plugin_type: &'a str) -> &'a str {
+    if name.is_empty() { plugin_type } else { name }
 }
