@@ -213,15 +213,18 @@ impl Driver {
                 }
                 (Some(_), None) => {}
             }
-            if previous.is_none() || request.delivery == Delivery::EveryToken {
-                // The reader may be gone; its abort is on the way.
-                let _ = request.events.send(Event::Token(output.token));
-            }
-            if let Some(finish) = output.finish
-                && let Some(request) = self.requests.by_id.remove(&output.request)
-            {
-                published.finished(finish.reason, request.tokens);
-                let _ = request.events.send(Event::Finished { finish, tokens: request.tokens });
+            // A reader that is gone has sent its abort.
+            match output.finish {
+                Some(finish) => {
+                    let Some(request) = self.requests.by_id.remove(&output.request) else { continue };
+                    let tokens = request.tokens;
+                    published.finished(finish.reason, tokens);
+                    drop(request.events.send(Event::Finished { token: output.token, finish, tokens }));
+                }
+                None if previous.is_none() || request.delivery == Delivery::EveryToken => {
+                    drop(request.events.send(Event::Token(output.token)));
+                }
+                None => {}
             }
         }
         if let Some(gaps) = &mut self.gaps

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 use executor::sync::mpsc;
 use executor::{Instant, Rt};
@@ -15,7 +16,7 @@ use crate::engine::{AdapterId, AddError, BlockHash, Finish, NewRequest, RequestI
 pub enum Delivery {
     /// One event a token: what a client on a socket sees.
     EveryToken,
-    /// The first token and the end: all that a simulated client looks at.
+    /// The first token and the last: all that a simulated client looks at.
     FirstAndLast,
 }
 
@@ -105,10 +106,12 @@ pub struct Tokens {
 /// What a generation's stream says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A token; with [`Delivery::FirstAndLast`] only the first.
+    /// A token that is not the last; with [`Delivery::FirstAndLast`] only the first.
     Token(Token),
-    /// The end, behind the last token.
+    /// The last token, and with it the end: one event, so that a reader can answer with both at once.
     Finished {
+        /// The last token.
+        token: Token,
         /// Why.
         finish: Finish,
         /// How many.
@@ -204,6 +207,11 @@ impl Generation {
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.events.recv().await;
         self.note(event)
+    }
+
+    /// Polls for the next event, see [`next`](Self::next).
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.events.poll_recv(cx).map(|event| self.note(event))
     }
 
     /// Returns the next event if it has come already.

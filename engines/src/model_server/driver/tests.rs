@@ -33,7 +33,7 @@ async fn to_the_end(handle: &EngineHandle, generate: &Generate) -> Vec<Event> {
 
 fn end(events: &[Event]) -> (FinishReason, Tokens) {
     match events.last() {
-        Some(Event::Finished { finish, tokens }) => (finish.reason, *tokens),
+        Some(Event::Finished { finish, tokens, .. }) => (finish.reason, *tokens),
         other => panic!("{other:?}"),
     }
 }
@@ -61,7 +61,10 @@ fn a_conversation_finds_the_blocks_that_were_generated() {
         let generate = Generate { delivery: Delivery::EveryToken, ..generate };
         let answer = to_the_end(&handle, &generate).await;
         let mut history: Vec<Token> = prompt(40).to_vec();
-        history.extend(answer.iter().filter_map(|e| if let Event::Token(t) = e { Some(*t) } else { None }));
+        history.extend(answer.iter().filter_map(|event| match event {
+            Event::Token(token) | Event::Finished { token, .. } => Some(*token),
+            Event::Refused(_) => None,
+        }));
         assert_eq!(history.len(), 70);
         history.extend([1, 2, 3]);
         let next = Generate { prompt: history.into(), ..generate };
