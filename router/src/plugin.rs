@@ -8,8 +8,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use executor::{Rt, Stream};
+use executor::{Instant, Missed, Rt, Stream};
 
 use crate::data_key::DataKey;
 use crate::data_layer::{EndpointListener, Extractor, PollingSource};
@@ -72,6 +73,8 @@ pub struct Roles {
     pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
     /// Reads request bodies and responses.
     pub parser: Option<Arc<dyn Parser>>,
+    /// Works at intervals.
+    pub periodic: Option<Rc<dyn Periodic>>,
     /// Shows its state.
     pub state_dumper: Option<Rc<dyn StateDumper>>,
 }
@@ -100,6 +103,29 @@ impl Roles {
     /// Returns the roles of a decider.
     pub fn decider(decider: impl Decider + 'static) -> Self {
         Roles { decider: Some(Rc::new(decider)), ..Roles::default() }
+    }
+}
+
+/// Does something at intervals. The assembly drives it with [`run_periodic`] for as long as the router runs;
+/// the plugin itself starts nothing.
+pub trait Periodic {
+    /// Returns the interval, above zero; the first tick is one interval after the start.
+    fn period(&self) -> Duration;
+
+    /// Does it. `now` is when the tick was due.
+    fn tick(&self, now: Instant);
+}
+
+/// Starts a daemon for every instance that works at intervals. To be called once, on the core's thread.
+pub fn run_periodic(rt: &Rt, instances: &[Instance]) {
+    for periodic in instances.iter().filter_map(|instance| instance.roles.periodic.clone()) {
+        let period = periodic.period();
+        let mut ticks = rt.interval_at(rt.now() + period, period, Missed::Delay);
+        rt.daemon("plugin interval", async move {
+            loop {
+                periodic.tick(ticks.tick().await);
+            }
+        });
     }
 }
 

@@ -1,1 +1,23 @@
-//! Data producers.
+//! Data producers: what is found out about a request and its candidates before scheduling (request-control
+//! spec 8).
+
+pub mod approx_prefix_cache_producer;
+pub mod inflight_load_producer;
+pub mod token_producer;
+
+mod plugin_state;
+
+pub use approx_prefix_cache_producer::ApproxPrefixCacheProducer;
+pub use inflight_load_producer::InflightLoadProducer;
+pub use plugin_state::PluginState;
+pub use token_producer::TokenProducer;
+
+use crate::plugin::Factory;
+
+/// The data producer types that are built, each with its factory.
+pub const TYPES: &[(&str, Factory)] = &[
+    (ApproxPrefixCacheProducer::TYPE, approx_prefix_cache_producer::factory),
+    (InflightLoadProducer::TYPE, inflight_load_producer::factory),
+    (TokenProducer::TYPE, token_producer::factory),
+    (TokenProducer::LEGACY_TYPE, token_producer::factory),
+];

@@ -55,6 +55,8 @@ pub struct InferenceRequest {
     pub size_bytes: usize,
     /// Values that plugins hand to each other for this request.
     pub attributes: RequestAttributes,
+    /// Lives as long as the request's stream, for state that must not outlive it.
+    pub stream: Rc<()>,
     /// The decision, set by the director once there is one, for the hooks of the response.
     pub scheduling_result: Option<Rc<SchedulingResult>>,
 }
