@@ -12,6 +12,7 @@ pub mod dispatcher;
 pub mod endpoints;
 pub mod engine_gauges;
 pub mod families;
+pub mod file_discovery;
 pub mod metric_spec;
 pub mod metrics_data_source;
 pub mod models_data_extractor;
@@ -29,7 +30,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use executor::Instant;
+use executor::{Instant, Rt};
+use futures::future::LocalBoxFuture;
 
 use crate::attributes::ModelInfo;
 use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
@@ -162,11 +164,30 @@ pub trait EndpointNotifier {
     fn delete(&self, id: &EndpointId);
 }
 
+/// Finds out which endpoints exist (configuration spec 7.3).
+pub trait Discovery {
+    /// Reports all endpoints once; none is fine. The router is ready when this has succeeded.
+    ///
+    /// # Errors
+    /// What is wrong; the process cannot start then, although some endpoints may have been reported.
+    fn load<'a>(
+        &'a self,
+        rt: &'a Rt,
+        notifier: &'a dyn EndpointNotifier,
+    ) -> LocalBoxFuture<'a, Result<(), String>>;
+
+    /// Reports changes from then on, in causal order, until the future is dropped; returns at once where
+    /// nothing can change.
+    fn follow<'a>(&'a self, rt: &'a Rt, notifier: &'a dyn EndpointNotifier) -> LocalBoxFuture<'a, ()>;
+}
+
 /// The plugin types of the data layer with their factories.
 pub const TYPES: &[(&str, Factory)] = &[
     (core_metrics_extractor::TYPE, core_metrics_extractor::factory),
     (dcgm::EXTRACTOR_TYPE, dcgm::extractor_factory),
     (dcgm::SOURCE_TYPE, dcgm::source_factory),
+    (file_discovery::MULTICLUSTER_TYPE, file_discovery::multicluster_factory),
+    (file_discovery::TYPE, file_discovery::factory),
     (metrics_data_source::MULTICLUSTER_TYPE, metrics_data_source::multicluster_factory),
     (metrics_data_source::TYPE, metrics_data_source::factory),
     (models_data_extractor::TYPE, models_data_extractor::factory),
