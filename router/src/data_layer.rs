@@ -9,6 +9,7 @@ pub mod core_metrics_extractor;
 pub mod datastore;
 pub mod dcgm;
 pub mod dispatcher;
+pub mod endpoint_notification_source;
 pub mod endpoints;
 pub mod engine_gauges;
 pub mod families;
@@ -20,6 +21,7 @@ pub mod models_data_source;
 pub mod multicluster_metrics_extractor;
 pub mod text_format;
 pub mod tick;
+pub mod topology_extractor;
 
 mod collector;
 mod engine_mapping;
@@ -37,6 +39,7 @@ use crate::attributes::ModelInfo;
 use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
 use crate::plugin::Factory;
 
+use endpoints::Endpoints;
 use families::Families;
 
 /// What a polling source fetches.
@@ -155,6 +158,27 @@ pub trait EndpointListener {
     fn on_event(&self, event: &EndpointEvent, endpoint: Option<&mut Endpoint>);
 }
 
+/// A pod came, changed or left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodEvent {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// It is gone; the rest says nothing then.
+    pub deleted: bool,
+    /// Its condition `Ready` is true.
+    pub ready: bool,
+    /// `spec.hostname`, may be empty.
+    pub hostname: String,
+}
+
+/// Takes pod notifications, synchronously.
+pub trait PodListener {
+    /// Sees one event. May put attributes on endpoints.
+    fn on_pod(&self, event: &PodEvent, endpoints: &Endpoints);
+}
+
 /// Where discovery reports endpoints (configuration spec 7.3).
 pub trait EndpointNotifier {
     /// Adds or changes an endpoint.
@@ -186,6 +210,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (core_metrics_extractor::TYPE, core_metrics_extractor::factory),
     (dcgm::EXTRACTOR_TYPE, dcgm::extractor_factory),
     (dcgm::SOURCE_TYPE, dcgm::source_factory),
+    (endpoint_notification_source::TYPE, endpoint_notification_source::factory),
     (file_discovery::MULTICLUSTER_TYPE, file_discovery::multicluster_factory),
     (file_discovery::TYPE, file_discovery::factory),
     (metrics_data_source::MULTICLUSTER_TYPE, metrics_data_source::multicluster_factory),
@@ -193,4 +218,5 @@ pub const TYPES: &[(&str, Factory)] = &[
     (models_data_extractor::TYPE, models_data_extractor::factory),
     (models_data_source::TYPE, models_data_source::factory),
     (multicluster_metrics_extractor::TYPE, multicluster_metrics_extractor::factory),
+    (topology_extractor::TYPE, topology_extractor::factory),
 ];

@@ -13,7 +13,7 @@ use std::time::Duration;
 use executor::{Instant, Missed, Rt, Stream};
 
 use crate::data_key::DataKey;
-use crate::data_layer::{Discovery, EndpointListener, Extractor, PollingSource};
+use crate::data_layer::{Discovery, EndpointListener, Extractor, PodListener, PollingSource};
 use crate::request::Parser;
 use crate::request_control::{
     Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
@@ -71,6 +71,10 @@ pub struct Roles {
     pub extractor: Option<Rc<dyn Extractor>>,
     /// Takes endpoint events.
     pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
+    /// Takes pod notifications.
+    pub pod_listener: Option<Rc<dyn PodListener>>,
+    /// Passes endpoint events on; it needs no code for that.
+    pub endpoint_source: bool,
     /// Finds endpoints.
     pub discovery: Option<Rc<dyn Discovery>>,
     /// Reads request bodies and responses.

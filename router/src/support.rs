@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::plugin::Factory;
-use crate::{request, scheduling};
+use crate::{data_layer, request, scheduling};
 
 /// Returns the types that this build has, as the capabilities list them. A new capability adds its table here.
 fn built() -> impl Iterator<Item = (&'static str, Factory)> {
-    scheduling::types().chain(request::TYPES.iter().copied())
+    scheduling::types().chain(request::TYPES.iter().copied()).chain(data_layer::TYPES.iter().copied())
 }
 
 /// Whether a type can run.

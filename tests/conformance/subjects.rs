@@ -4,6 +4,7 @@
 //! answer with `then` as the README beside the file says. It lives in `<folder>.rs` or `<folder>/<file>.rs`. It may
 //! call a case not built only where the support list does so for a plugin type that the case configures.
 
+use crate::config_data;
 use crate::engine;
 use crate::outcome::Subject::{self, Built, NotBuilt};
 use crate::request_control;
@@ -17,12 +18,12 @@ pub(crate) fn of(name: &str) -> Subject {
 
 const TABLE: &[(&str, Subject)] = &[
     ("config/data_graph", NotBuilt("auto-creation and ordering of data producers")),
-    ("config/discovery_file", NotBuilt("file discovery")),
+    ("config/discovery_file", Built(config_data::run)),
     ("config/loader_errors", NotBuilt("the configuration loader")),
     ("config/loader_ok", NotBuilt("the configuration loader")),
-    ("config/metrics_extract", NotBuilt("metrics extraction")),
-    ("config/metrics_names", NotBuilt("the metrics registry")),
-    ("config/models_extract", NotBuilt("model, topology and accelerator extraction")),
+    ("config/metrics_extract", Built(config_data::run)),
+    ("config/metrics_names", Built(config_data::run)),
+    ("config/models_extract", Built(config_data::run)),
     ("config/objects", NotBuilt("Kubernetes objects")),
     ("config/plugin_types", NotBuilt("the plugin registry")),
     ("engine/async", Built(engine::run)),

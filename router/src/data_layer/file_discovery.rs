@@ -115,7 +115,7 @@ pub struct FileDiscovery {
 
 /// Builds an instance of [`TYPE`].
 pub fn factory(name: &str, parameters: &Parameters, _: &Handle) -> Result<Instance, FactoryError> {
-    build(TYPE, name, parameters, Rule::Pods)
+    instance(TYPE, name, parameters)
 }
 
 /// Builds an instance of [`MULTICLUSTER_TYPE`].
@@ -124,25 +124,11 @@ pub fn multicluster_factory(
     parameters: &Parameters,
     _: &Handle,
 ) -> Result<Instance, FactoryError> {
-    build(MULTICLUSTER_TYPE, name, parameters, Rule::Clusters)
+    instance(MULTICLUSTER_TYPE, name, parameters)
 }
 
-fn build(
-    plugin_type: &str,
-    name: &str,
-    parameters: &Parameters,
-    rule: Rule,
-) -> Result<Instance, FactoryError> {
-    let parameters: FileDiscoveryParameters = parameters.decode()?;
-    if parameters.path.is_empty() {
-        return Err(FactoryError::Other(format!("{plugin_type}: 'path' parameter is required")));
-    }
-    let discovery = Rc::new(FileDiscovery {
-        path: parameters.path.into(),
-        watch: parameters.watch_file,
-        rule,
-        known: RefCell::default(),
-    });
+fn instance(plugin_type: &str, name: &str, parameters: &Parameters) -> Result<Instance, FactoryError> {
+    let discovery = Rc::new(FileDiscovery::new(plugin_type, parameters)?);
     Ok(Instance::new(plugin_type, name, Roles { discovery: Some(discovery), ..Roles::default() }))
 }
 
@@ -170,6 +156,21 @@ impl Discovery for FileDiscovery {
 }
 
 impl FileDiscovery {
+    /// Returns the discovery of one of the two plugin types.
+    pub fn new(plugin_type: &str, parameters: &Parameters) -> Result<Self, FactoryError> {
+        let parameters: FileDiscoveryParameters = parameters.decode()?;
+        if parameters.path.is_empty() {
+            return Err(FactoryError::Other(format!("{plugin_type}: 'path' parameter is required")));
+        }
+        let rule = if plugin_type == MULTICLUSTER_TYPE { Rule::Clusters } else { Rule::Pods };
+        Ok(FileDiscovery {
+            path: parameters.path.into(),
+            watch: parameters.watch_file,
+            rule,
+            known: RefCell::default(),
+        })
+    }
+
     /// Reads the file once and reports what it says: all good entries in order, then the endpoints that are not
     /// in it any more, in order of their IDs.
     ///
