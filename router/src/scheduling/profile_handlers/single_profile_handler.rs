@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::only_result;
+use super::{only_result, single};
 use crate::candidates::Candidates;
 use crate::error::PluginError;
 use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
@@ -36,7 +36,6 @@ impl ProfileHandler for SingleProfileHandler {
         results: ProfileResults,
     ) -> Result<SchedulingResult, PluginError> {
         let (primary, result) = only_result(results, TYPE)?;
-        let profiles = ProfileResults::from_iter([(Rc::clone(&primary), Some(result))]);
-        Ok(SchedulingResult { profiles, primary })
+        Ok(single(primary, result))
     }
 }

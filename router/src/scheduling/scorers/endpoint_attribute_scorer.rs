@@ -65,7 +65,7 @@ pub fn factory(name: &str, parameters: &Parameters, _: &Handle) -> Result<Instan
         return Err(invalid("at most one normalization strategy: adaptiveRange or fixedRange"));
     }
     if let Some(range) = normalization.fixed_range
-        && !(range.min < range.max)
+        && range.min >= range.max
     {
         let FixedRange { min, max } = range;
         return Err(invalid(format!("fixedRange needs min < max, got min {min} and max {max}")));
