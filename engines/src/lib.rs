@@ -2,6 +2,7 @@
 
 #![deny(missing_docs)]
 
+pub mod cli;
 pub mod engine;
 pub mod hardware;
 mod input_error;

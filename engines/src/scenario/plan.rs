@@ -93,8 +93,11 @@ impl Faults<'_> {
     fn note<T, U>(&mut self, about: &Located<U>, result: Result<T, InputError>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
-            Err(error) => InputError::new(error.to_string()).field(about.path.clone()),
+            // Another file's place is part of what is wrong here; the name of a parameter is not.
+            Err(error) if error.place().source.is_some() => InputError::new(error.to_string()),
+            Err(error) => InputError::new(error.message()),
         };
+        let error = error.field(about.path.clone());
         // A flag has no file.
         self.errors.push(match about.at {
             Some(at) => error.at_column(at.column as u64).at_line(at.line as u64).in_source(self.file),
@@ -105,6 +108,16 @@ impl Faults<'_> {
 }
 
 impl Group {
+    /// Looks one group up, as [`Scenario::plan`] does; its engines' names begin with `name`.
+    ///
+    /// # Errors
+    /// As [`Scenario::plan`].
+    pub fn resolve(&self, name: &str) -> Result<EngineGroup, Vec<InputError>> {
+        let mut faults = Faults { file: "", errors: Vec::new() };
+        let group = self.plan(name.to_owned(), &mut faults);
+        group.ok_or(faults.errors)
+    }
+
     fn plan(&self, name: String, faults: &mut Faults<'_>) -> Option<EngineGroup> {
         let model = faults.note(&self.model, find_model(&self.model));
         let gpu = faults.note(&self.gpu, gpu(&self.gpu));
@@ -116,18 +129,31 @@ impl Group {
             GroupLatency::Backend(name) => (name.clone(), Latency::from_name(name, &placement)),
             GroupLatency::Fixed(us) => (format!("fixed {us} us"), Ok(Latency::Fixed(*us))),
         };
-        let latency = faults.note(&self.latency, latency);
+        let latency = self.note(faults, &self.latency, latency);
 
         let defaults = KvOptions::default();
         let options = KvOptions {
             block_size: self.overrides.block_size.and_then(NonZeroU32::new).unwrap_or(defaults.block_size),
             memory_utilization: self.overrides.gpu_memory_utilization.unwrap_or(defaults.memory_utilization),
         };
-        let capacity = faults.note(&self.model, kv_capacity(&placement, options))?;
+        let capacity = self.note(faults, &self.model, kv_capacity(&placement, options))?;
         let config = self.overrides.config(&placement, capacity, options.block_size.get());
         let config = faults.note(&self.overrides, config)?;
         let (count, latency) = (count?.get(), latency?);
         Some(EngineGroup { name, count, placement, latency, latency_name, config })
+    }
+
+    /// As [`Faults::note`], but an error about the tensor parallelism is noted there.
+    fn note<T, U>(
+        &self,
+        faults: &mut Faults<'_>,
+        about: &Located<U>,
+        result: Result<T, InputError>,
+    ) -> Option<T> {
+        match &result {
+            Err(error) if error.place().field.as_deref() == Some("tp") => faults.note(&self.tp, result),
+            _ => faults.note(about, result),
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::workload::synthetic::{Lengths, Process};
 
@@ -218,4 +220,20 @@ fn everything_wrong_is_told_with_its_place() {
     }
     let missing = Scenario::open(Path::new("no/such.yaml")).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.yaml: cannot read the scenario: "), "{missing}");
+}
+
+proptest! {
+    /// Whatever is written over a scenario, it is read or refused with a reason.
+    #[test]
+    fn no_edit_panics(at in 0usize..DEFAULT.len(), length in 0usize..40, text in "[-a-z0-9:{}\\[\\],.'\"#&*!|> \n]{0,12}") {
+        let end = (at + length).min(DEFAULT.len());
+        prop_assume!(DEFAULT.is_char_boundary(at) && DEFAULT.is_char_boundary(end));
+        let edited = format!("{}{text}{}", &DEFAULT[..at], &DEFAULT[end..]);
+        match parse(&edited) {
+            Err(problems) => prop_assert!(!problems.to_string().is_empty()),
+            Ok(scenario) => if let Err(errors) = scenario.plan() {
+                prop_assert!(!errors.is_empty());
+            },
+        }
+    }
 }

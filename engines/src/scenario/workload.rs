@@ -6,8 +6,9 @@ use router::config::decode::{Cursor, Decode, Fields};
 use router::config::problem::{Located, Problems, accepted_instead};
 
 use super::fields::{expected, expected_whole, refuse_input, whole};
-use crate::workload::MAX_TOKENS;
+use crate::InputError;
 use crate::workload::synthetic::{Arrivals, Lengths, Process, SharedPrefix, Synthetic};
+use crate::workload::{MAX_TOKENS, TraceReader, Workload};
 
 /// What arrives: `workload` of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,25 @@ pub struct WorkloadSpec {
     pub rate_scale: f64,
     /// How many requests there are at most; `None` for all that a trace holds.
     pub requests: Option<NonZeroU64>,
+}
+
+impl WorkloadSpec {
+    /// Opens the trace, or prepares the draws from streams of `seed`.
+    ///
+    /// # Errors
+    /// When the trace cannot be read or begins like none, or a number is out of range.
+    pub fn open(&self, seed: u64) -> Result<Workload, InputError> {
+        let workload = match &self.source {
+            WorkloadSource::Trace(path) => Workload::from_trace(TraceReader::open(path)?),
+            WorkloadSource::Synthetic(synthetic) => Workload::from_synthetic(synthetic, seed)
+                .map_err(|error| error.under("workload.synthetic"))?,
+        };
+        let workload = workload.rate_scale(self.rate_scale).map_err(|error| error.under("rate scale"))?;
+        Ok(match self.requests {
+            Some(requests) => workload.take_requests(requests),
+            None => workload,
+        })
+    }
 }
 
 /// Where requests come from.

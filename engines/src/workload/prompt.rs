@@ -65,6 +65,16 @@ impl Prompt {
     pub fn token_ids(&self) -> impl Iterator<Item = u32> {
         self.segments.iter().flat_map(|segment| segment.token_ids()).take(self.tokens as usize)
     }
+
+    /// Returns the token ids in one piece, as an engine takes them.
+    pub fn to_token_ids(&self) -> Arc<[u32]> {
+        let mut ids = Vec::with_capacity(self.tokens as usize);
+        for segment in self.segments.iter() {
+            let room = self.tokens as usize - ids.len();
+            ids.extend(segment.token_ids().take(room));
+        }
+        ids.into()
+    }
 }
 
 #[cfg(test)]
@@ -76,6 +86,7 @@ mod tests {
         let prompt = Prompt::new(segments);
         let ids: Vec<u32> = prompt.token_ids().collect();
         assert_eq!(ids.len(), prompt.tokens() as usize);
+        assert_eq!(*prompt.to_token_ids(), *ids);
         ids
     }
 

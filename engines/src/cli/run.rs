@@ -1,0 +1,200 @@
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::Args;
+use router::config::problem::Located;
+
+use super::Failure;
+use crate::InputError;
+use crate::report::{Files, Observer, Progress, Report, RunEnd, Screen, Subject};
+use crate::scenario::{Plan, RouterSource, Scenario, WorkloadSource, WorkloadSpec};
+use crate::workload::Workload;
+
+/// The arguments of `lockstep run`; a flag overrides what the scenario says.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct RunArgs {
+    /// A scenario, or an EndpointPickerConfig to run the built-in scenario with
+    #[arg(value_name = "SCENARIO.yaml")]
+    pub scenario: Option<PathBuf>,
+    /// Replay this trace: Mooncake JSONL or Azure CSV
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Configure the router with this EndpointPickerConfig
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Number of engines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub engines: Option<u32>,
+    /// Model of all engines: a bundled model's name, or the path of a Hugging Face config.json
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// GPU of all engines: A100-80, A100-SXM, H100 or L40S
+    #[arg(long, value_name = "GPU")]
+    pub gpu: Option<String>,
+    /// GPUs that each engine is spread over
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub tp: Option<u32>,
+    /// Multiply the rate of arrival
+    #[arg(long, value_name = "FACTOR")]
+    pub rate_scale: Option<f64>,
+    /// Run the first N requests of a trace, or draw N requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: Option<u64>,
+    /// What all randomness comes from
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Write requests.csv, decisions.jsonl and summary.json into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// Returns the scenario with the flags laid over it.
+    ///
+    /// # Errors
+    /// Everything that is wrong in the scenario's file, and `--engines` for a cluster of several groups.
+    pub fn scenario(&self) -> Result<Scenario, Failure> {
+        let mut scenario = match &self.scenario {
+            Some(path) => Scenario::open(path)?,
+            None => Scenario::built_in()?,
+        };
+        if let Some(trace) = &self.trace {
+            let source = WorkloadSource::Trace(flag("--trace", trace.clone()));
+            scenario.workload = WorkloadSpec { source, rate_scale: 1.0, requests: None };
+        }
+        if let Some(scale) = self.rate_scale {
+            scenario.workload.rate_scale = scale;
+        }
+        if let Some(requests) = self.requests.and_then(NonZeroU64::new) {
+            scenario.workload.limit(requests);
+        }
+        if let Some(config) = &self.config {
+            scenario.router = RouterSource::File(config.clone());
+        }
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        match (self.engines, scenario.cluster.as_mut_slice()) {
+            (None, _) => {}
+            (Some(count), [group]) => group.count = flag("--engines", count),
+            (Some(_), groups) => {
+                return Err(InputError::new(format!("the scenario has {} groups of engines", groups.len()))
+                    .accepted("a scenario with one group; edit the counts in its file")
+                    .field("--engines")
+                    .into());
+            }
+        }
+        for group in &mut scenario.cluster {
+            if let Some(model) = &self.model {
+                group.model = flag("--model", model.clone());
+            }
+            if let Some(gpu) = &self.gpu {
+                group.gpu = flag("--gpu", gpu.clone());
+            }
+            if let Some(tp) = self.tp {
+                group.tp = flag("--tp", tp);
+            }
+        }
+        Ok(scenario)
+    }
+
+    /// Returns the command that repeats the run; the seed is always in it.
+    pub fn repeat(&self, seed: u64) -> String {
+        let path = |path: &PathBuf| path.display().to_string();
+        let mut words = vec!["lockstep".to_owned(), "run".to_owned()];
+        words.extend(self.scenario.as_ref().map(path));
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.extend([name.to_owned(), value]);
+            }
+        };
+        add("--trace", self.trace.as_ref().map(path));
+        add("--config", self.config.as_ref().map(path));
+        add("--engines", self.engines.map(|n| n.to_string()));
+        add("--model", self.model.clone());
+        add("--gpu", self.gpu.clone());
+        add("--tp", self.tp.map(|n| n.to_string()));
+        add("--rate-scale", self.rate_scale.map(|factor| factor.to_string()));
+        add("--requests", self.requests.map(|n| n.to_string()));
+        add("--seed", Some(seed.to_string()));
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        words.join(" ")
+    }
+}
+
+/// Runs `lockstep run`: builds the plan and the workload, lets `simulate` run them, and returns the screen.
+///
+/// Everything that can be refused is refused before `simulate` is called, but for faults further down in a
+/// trace.
+///
+/// # Errors
+/// What is wrong with the arguments, the scenario, the trace or the output, and what `simulate` fails with.
+pub fn execute(
+    args: &RunArgs,
+    simulate: impl FnOnce(&Plan, Workload, &mut dyn Observer) -> Result<RunEnd, Failure>,
+) -> Result<String, Failure> {
+    let plan = args.scenario()?.plan()?;
+    let workload = plan.workload.open(plan.seed)?;
+    let files = args.out.as_deref().map(Files::create).transpose()?;
+    let mut report = Report::new(files, Progress::on_terminal(workload.remaining()));
+    let end = simulate(&plan, workload, &mut report)?;
+    let finished = report.finish(plan.seed, end)?;
+    let subject = Subject {
+        workload: plan.workload.describe(),
+        cluster: plan.groups.iter().map(|group| group.describe()).collect::<Vec<_>>().join(", "),
+        router: plan.router.describe(),
+        repeat: args.repeat(plan.seed),
+    };
+    Ok(Screen { subject: &subject, finished: &finished }.to_string())
+}
+
+impl RouterSource {
+    /// Describes the source in a few words.
+    fn describe(&self) -> String {
+        match self {
+            RouterSource::BuiltIn => "built-in default".to_owned(),
+            RouterSource::File(path) => path.display().to_string(),
+            RouterSource::Inline { file, .. } => format!("inline in {file}"),
+        }
+    }
+}
+
+impl WorkloadSpec {
+    /// Ends the workload behind `requests` requests.
+    fn limit(&mut self, requests: NonZeroU64) {
+        self.requests = Some(requests);
+        if let WorkloadSource::Synthetic(synthetic) = &mut self.source {
+            synthetic.requests = requests;
+        }
+    }
+
+    /// Describes the workload in a few words.
+    fn describe(&self) -> String {
+        let source = match &self.source {
+            WorkloadSource::Trace(path) => path.display().to_string(),
+            WorkloadSource::Synthetic(synthetic) => {
+                format!("synthetic, {} requests, {} a second", synthetic.requests, synthetic.arrivals.rate)
+            }
+        };
+        let limit = match (&self.source, self.requests) {
+            (WorkloadSource::Trace(_), Some(requests)) => format!(", first {requests} requests"),
+            _ => String::new(),
+        };
+        let scale =
+            if self.rate_scale == 1.0 { String::new() } else { format!(", rate x {}", self.rate_scale) };
+        source + &limit + &scale
+    }
+}
+
+/// A value that a flag gave.
+fn flag<T>(name: &str, value: T) -> Located<T> {
+    Located { value, at: None, path: name.to_owned() }
+}
+
+/// Returns the word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
