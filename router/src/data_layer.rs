@@ -19,6 +19,7 @@ pub mod metrics_data_source;
 pub mod models_data_extractor;
 pub mod models_data_source;
 pub mod multicluster_metrics_extractor;
+pub mod objects;
 pub mod text_format;
 pub mod tick;
 pub mod topology_extractor;

@@ -3,6 +3,7 @@
 mod discovery;
 mod extract;
 mod names;
+mod objects;
 mod topology;
 
 use executor::Real;
@@ -20,6 +21,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "models_extract" if case["given"].get("name").is_some() => topology::run(case),
         "metrics_extract" | "models_extract" => extract::run(case),
         "discovery_file" => discovery::run(case),
+        "objects" => objects::run(case),
         "metrics_names" => names::run(case),
         other => Outcome::NotBuilt(format!("no adapter for {other}")),
     }

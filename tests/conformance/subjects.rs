@@ -24,7 +24,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("config/metrics_extract", Built(config_data::run)),
     ("config/metrics_names", Built(config_data::run)),
     ("config/models_extract", Built(config_data::run)),
-    ("config/objects", NotBuilt("Kubernetes objects")),
+    ("config/objects", Built(config_data::run)),
     ("config/plugin_types", NotBuilt("the plugin registry")),
     ("engine/async", Built(engine::run)),
     ("engine/finish", Built(engine::run)),
