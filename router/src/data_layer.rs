@@ -20,6 +20,7 @@ pub mod models_data_extractor;
 pub mod models_data_source;
 pub mod multicluster_metrics_extractor;
 pub mod objects;
+pub mod pool_gauges;
 pub mod text_format;
 pub mod tick;
 pub mod topology_extractor;

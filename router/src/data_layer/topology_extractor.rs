@@ -160,3 +160,56 @@ impl PodListener for TopologyExtractor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use executor::Real;
+
+    use super::*;
+    use crate::data_layer::EndpointNotifier;
+    use crate::data_layer::datastore::{Datastore, Plan};
+    use crate::metrics::Registry;
+
+    #[test]
+    fn the_pods_host_name_fills_in_for_a_missing_label() {
+        let real = Real::builder().current_thread().build().expect("a runtime");
+        real.run(async |rt| {
+            let handle = Handle::new(rt.clone());
+            let roles = factory("t", &Parameters::absent(), &handle).expect("defaults").roles;
+            let pods = roles.pod_listener.expect("takes pods");
+            let plan = Plan { listeners: roles.endpoint_listener.into_iter().collect(), ..Plan::default() };
+            let store = Datastore::new(&rt, plan, &Registry::default());
+            let id = EndpointId::new("ns", "pod-rank-0");
+            let upsert = |labels: &[(&str, &str)]| {
+                let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+                store.upsert(EndpointMetadata {
+                    id: id.clone(),
+                    name: "pod".into(),
+                    labels,
+                    ..Default::default()
+                });
+            };
+            let place = || {
+                let endpoint = store.endpoints().get(&id).expect("it was added");
+                let place: Option<&Topology> = endpoint.attributes.get(&DataKey::plain("Topology/t"));
+                place.map(|place| format!("{} {}", place.hostname, place.zone))
+            };
+            let pod = |ready, hostname: &str| {
+                let (namespace, name) = ("ns".to_owned(), "pod".to_owned());
+                let event = PodEvent { namespace, name, deleted: false, ready, hostname: hostname.into() };
+                pods.on_pod(&event, store.endpoints());
+            };
+            upsert(&[]);
+            assert_eq!(place(), None, "nothing known, nothing written");
+            pod(true, "h1");
+            assert_eq!(place().as_deref(), Some("h1 "));
+            upsert(&[("topology.kubernetes.io/zone", "z")]);
+            assert_eq!(place().as_deref(), Some("h1 z"));
+            pod(false, "");
+            assert_eq!(place().as_deref(), Some("h1 z"), "what was written stays");
+            upsert(&[("topology.kubernetes.io/zone", "z"), ("kubernetes.io/hostname", "label")]);
+            pod(true, "h2");
+            assert_eq!(place().as_deref(), Some("label z"), "the label goes first");
+        });
+    }
+}
