@@ -14,9 +14,17 @@ pub struct PoolGauges {
     pool: String,
     staleness: Duration,
     ready: Metric,
-    /// KV cache in use, waiting, running: mean and standard deviation.
-    loads: [(fn(&Metrics) -> f64, Metric, Metric); 3],
+    /// KV cache in use, waiting, running.
+    loads: [Load; 3],
     queue_size: Metric,
+}
+
+/// A value of every endpoint, shown as its mean and standard deviation.
+#[derive(Clone, Debug)]
+struct Load {
+    read: fn(&Metrics) -> f64,
+    average: Metric,
+    std_dev: Metric,
 }
 
 impl PoolGauges {
@@ -24,7 +32,7 @@ impl PoolGauges {
     pub fn new(pool: &str, staleness: Duration, registry: &Registry) -> Self {
         let load = |name: &str, read: fn(&Metrics) -> f64| {
             let of = |statistic: &str| registry.metric(&format!("llm_d_epp_{statistic}_{name}"));
-            (read, of("average"), of("std_dev"))
+            Load { read, average: of("average"), std_dev: of("std_dev") }
         };
         PoolGauges {
             pool: pool.to_owned(),
@@ -50,7 +58,7 @@ impl PoolGauges {
         if fresh.is_empty() {
             return;
         }
-        for (read, average, std_dev) in &self.loads {
+        for Load { read, average, std_dev } in &self.loads {
             let values: Vec<f64> = fresh.iter().map(|metrics| read(metrics)).collect();
             let (mean, deviation) = mean_and_deviation(&values);
             average.set(&pool, rounded(mean));
