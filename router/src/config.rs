@@ -7,6 +7,7 @@
 pub mod decode;
 pub mod fault;
 pub mod gates;
+pub mod graph;
 pub mod problem;
 pub mod scalars;
 pub mod schema;
