@@ -118,12 +118,17 @@ pub struct SourceConfig {
     pub extractors: Vec<Located<PluginRef>>,
 }
 
+/// Returns the name of what is read: the built-in configuration where `text` is empty.
+pub fn source_name<'a>(file: &'a str, text: &str) -> &'a str {
+    if text.is_empty() { "built-in configuration" } else { file }
+}
+
 impl EndpointPickerConfig {
     /// Reads `text`, strictly. A text without a single byte is the built-in configuration; one with only comments
     /// is a configuration without plugins.
     pub fn parse(file: &str, text: &str) -> Result<Self, Problems<Fault>> {
-        let (file, text) = if text.is_empty() { ("built-in configuration", BUILT_IN) } else { (file, text) };
-        let mut found = Problems::new(file);
+        let mut found = Problems::new(source_name(file, text));
+        let text = if text.is_empty() { BUILT_IN } else { text };
         let node = yaml::parse(text, &mut found);
         let cursor = node.as_ref().map(Cursor::root);
         let identity = cursor.as_ref().map(|c| wrong_identity(c.node)).unwrap_or_default();

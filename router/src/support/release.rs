@@ -72,6 +72,17 @@ pub enum Idle {
     WithoutFlowControlAndObjectives,
 }
 
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Idle::WithoutFlowControl => "flow control is off",
+            Idle::WithoutFlowControlAndObjectives => {
+                "flow control is off, and without objectives no request has a negative priority"
+            }
+        })
+    }
+}
+
 /// One plugin type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginType {

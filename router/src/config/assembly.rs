@@ -1,0 +1,192 @@
+//! A configuration brought to life: what the director, the data layer and the servers are built from.
+
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::gates::FeatureGates;
+use super::notice::Notice;
+use crate::data_layer::{EndpointListener, Extractor, PollingSource};
+use crate::plugin::{Instance, Roles, TypedName};
+use crate::request::ParserRegistry;
+use crate::request_control::{
+    Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
+    ResponseHeaderProcessor, Screener,
+};
+use crate::scheduling::Scheduler;
+use crate::support::{Registry, Stability};
+
+/// Everything that a configuration says, built and wired.
+///
+/// Where the llm-d Router's order is random, the order here is that of `plugins`.
+#[derive(Debug)]
+pub struct Assembly {
+    /// All plugins: those of the file in its order, then defaults, then producers added for missing data.
+    pub plugins: Vec<Plugin>,
+    /// The profiles, as configured.
+    pub profiles: Vec<ProfilePlan>,
+    /// The profiles and the handler, ready to run.
+    pub scheduler: Scheduler,
+    /// Name of the profile handler.
+    pub profile_handler: Rc<str>,
+    /// Name of the saturation detector.
+    pub saturation_detector: Rc<str>,
+    /// Names of the parsers that are asked, in order.
+    pub parser_names: Vec<Rc<str>>,
+    /// The parsers themselves.
+    pub parsers: ParserRegistry,
+    /// Hooks around a decision.
+    pub hooks: Hooks,
+    /// What is scraped, and who listens.
+    pub data_layer: DataLayerPlan,
+    /// Name of the plugin that finds endpoints; `None` = Kubernetes.
+    pub discovery: Option<Rc<str>>,
+    /// Feature gates.
+    pub gates: FeatureGates,
+    /// What to tell the reader.
+    pub notices: Vec<Notice>,
+}
+
+/// A plugin of the effective list.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    /// Name.
+    pub name: Rc<str>,
+    /// Type as configured; an instance may report another.
+    pub plugin_type: Rc<str>,
+    /// Why it is there.
+    pub origin: Origin,
+    /// The instance; `None` for a default that this build does not have and that has nothing to do here.
+    pub instance: Option<Instance>,
+}
+
+/// Why a plugin is part of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The file names it.
+    File,
+    /// It was added by default.
+    Default,
+    /// It was added because another plugin requires its data.
+    Required,
+}
+
+/// One profile, by names of plugins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfilePlan {
+    /// Name.
+    pub name: Rc<str>,
+    /// Filters in order.
+    pub filters: Vec<Rc<str>>,
+    /// Scorers in order, with their weights.
+    pub scorers: Vec<(Rc<str>, f64)>,
+    /// Picker.
+    pub picker: Rc<str>,
+}
+
+/// A plugin under one of its roles.
+pub struct Hook<T: ?Sized> {
+    /// Who it is.
+    pub id: TypedName,
+    /// What it does.
+    pub plugin: Rc<T>,
+}
+
+impl<T: ?Sized> Clone for Hook<T> {
+    fn clone(&self) -> Self {
+        Hook { id: self.id.clone(), plugin: Rc::clone(&self.plugin) }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Hook<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.id, f)
+    }
+}
+
+/// Plugins by hook. A plugin takes part merely by being configured, referred to or not.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// See requests before admission.
+    pub request_header: Vec<Hook<dyn RequestHeaderProcessor>>,
+    /// Narrow the candidates.
+    pub screeners: Vec<Hook<dyn Screener>>,
+    /// Find things out, in the order in which they must run.
+    pub producers: Vec<Hook<dyn DataProducer>>,
+    /// Let requests pass.
+    pub admitters: Vec<Hook<dyn Admitter>>,
+    /// Act before forwarding.
+    pub pre_request: Vec<Hook<dyn PreRequest>>,
+    /// See response headers.
+    pub response_header: Vec<Hook<dyn ResponseHeaderProcessor>>,
+    /// See response bodies.
+    pub response_body: Vec<Hook<dyn ResponseBodyProcessor>>,
+}
+
+impl Hooks {
+    /// Collects the hooks of `plugins` in order; `producers` are indexes into it, in the order of the data graph.
+    pub(super) fn collect(plugins: &[Plugin], producers: &[usize]) -> Self {
+        fn with<T: ?Sized>(plugins: &[Plugin], role: fn(&Roles) -> &Option<Rc<T>>) -> Vec<Hook<T>> {
+            plugins.iter().filter_map(|plugin| hook(plugin, role)).collect()
+        }
+        Hooks {
+            request_header: with(plugins, |r| &r.request_header),
+            screeners: with(plugins, |r| &r.screener),
+            producers: producers.iter().filter_map(|p| hook(&plugins[*p], |r| &r.producer)).collect(),
+            admitters: with(plugins, |r| &r.admitter),
+            pre_request: with(plugins, |r| &r.pre_request),
+            response_header: with(plugins, |r| &r.response_header),
+            response_body: with(plugins, |r| &r.response_body),
+        }
+    }
+}
+
+fn hook<T: ?Sized>(plugin: &Plugin, role: fn(&Roles) -> &Option<Rc<T>>) -> Option<Hook<T>> {
+    let instance = plugin.instance.as_ref()?;
+    let plugin = Rc::clone(role(&instance.roles).as_ref()?);
+    Some(Hook { id: instance.id.clone(), plugin })
+}
+
+/// What the data layer does for each endpoint (configuration spec 5.2).
+#[derive(Clone, Debug)]
+pub struct DataLayerPlan {
+    /// Time between two rounds of polling.
+    pub base_tick: Duration,
+    /// Polling sources in order of configuration.
+    pub polling: Vec<PollingPlan>,
+    /// Plugins that hear of endpoints that come and go, in order.
+    pub listeners: Vec<Hook<dyn EndpointListener>>,
+}
+
+/// A polling source with its extractors.
+#[derive(Clone, Debug)]
+pub struct PollingPlan {
+    /// The source.
+    pub source: Hook<dyn PollingSource>,
+    /// It polls in the first round and in every `period_ticks`-th after it.
+    pub period_ticks: u64,
+    /// Its extractors in order.
+    pub extractors: Vec<Hook<dyn Extractor>>,
+}
+
+impl Assembly {
+    /// Returns the plugin `name`.
+    pub fn plugin(&self, name: &str) -> Option<&Plugin> {
+        self.plugins.iter().find(|p| *p.name == *name)
+    }
+
+    /// Returns the instance `name`.
+    pub fn instance(&self, name: &str) -> Option<&Instance> {
+        self.plugin(name)?.instance.as_ref()
+    }
+}
+
+/// Returns the experimental plugins in order of their names.
+pub fn experimental<'a>(plugins: &'a [Plugin], registry: &Registry) -> Vec<&'a Plugin> {
+    let reported =
+        |plugin: &'a Plugin| plugin.instance.as_ref().map_or(&plugin.plugin_type, |i| &i.id.plugin_type);
+    let mut found: Vec<&Plugin> =
+        plugins.iter().filter(|p| registry.stability(reported(p)) == Stability::Alpha).collect();
+    found.sort_by_key(|p| Rc::clone(&p.name));
+    found
+}
