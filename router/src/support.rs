@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::plugin::Factory;
-use crate::{data_layer, request, scheduling};
+use crate::{data_layer, producers, request, scheduling};
 
 /// Returns the types that this build has, as the capabilities list them. A new capability adds its table here.
 fn built() -> impl Iterator<Item = (&'static str, Factory)> {
-    scheduling::types().chain(request::TYPES.iter().copied()).chain(data_layer::TYPES.iter().copied())
+    let tables = [data_layer::TYPES, producers::TYPES, request::TYPES];
+    scheduling::types().chain(tables.into_iter().flatten().copied())
 }
 
 /// Whether a type can run.

@@ -164,7 +164,7 @@ pub struct PollingPlan {
     /// The source.
     pub source: Hook<dyn PollingSource>,
     /// It polls in the first round and in every `period_ticks`-th after it.
-    pub period_ticks: u64,
+    pub period_ticks: u32,
     /// Its extractors in order.
     pub extractors: Vec<Hook<dyn Extractor>>,
 }
@@ -181,12 +181,20 @@ impl Assembly {
     }
 }
 
+impl Plugin {
+    /// Returns the type that the plugin reports, in metrics and for its stability.
+    pub fn reported_type<'a>(&'a self, registry: &Registry) -> &'a str {
+        match &self.instance {
+            Some(instance) => &instance.id.plugin_type,
+            None => registry.get(&self.plugin_type).and_then(|r| r.info.reports).unwrap_or(&self.plugin_type),
+        }
+    }
+}
+
 /// Returns the experimental plugins in order of their names.
 pub fn experimental<'a>(plugins: &'a [Plugin], registry: &Registry) -> Vec<&'a Plugin> {
-    let reported =
-        |plugin: &'a Plugin| plugin.instance.as_ref().map_or(&plugin.plugin_type, |i| &i.id.plugin_type);
-    let mut found: Vec<&Plugin> =
-        plugins.iter().filter(|p| registry.stability(reported(p)) == Stability::Alpha).collect();
+    let is_alpha = |p: &&Plugin| registry.stability(p.reported_type(registry)) == Stability::Alpha;
+    let mut found: Vec<&Plugin> = plugins.iter().filter(is_alpha).collect();
     found.sort_by_key(|p| Rc::clone(&p.name));
     found
 }

@@ -207,7 +207,7 @@ impl Loader<'_> {
                 let message = format!("discovery refers to \"{name}\", which is not among the plugins");
                 self.problems.push_at(Fault::UndefinedDiscovery, reference, message);
             }
-            // No type that finds endpoints is built yet.
+            // No type that finds endpoints is built yet: every instance is of another role.
             Some(_) => {
                 let message = format!("plugin \"{name}\" does not find endpoints");
                 self.problems.push_at(Fault::WrongDiscoveryRole, reference, message);

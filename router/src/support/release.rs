@@ -100,6 +100,8 @@ pub struct PluginType {
     pub default_producer_of: Option<&'static str>,
     /// Why it does nothing where it was only added by default.
     pub idle_default: Option<Idle>,
+    /// Type that an instance of the default name reports, where it is another.
+    pub reports: Option<&'static str>,
 }
 
 impl PluginType {
@@ -113,6 +115,7 @@ impl PluginType {
             references: &[],
             default_producer_of: None,
             idle_default: None,
+            reports: None,
         }
     }
 
@@ -126,6 +129,10 @@ impl PluginType {
 
     const fn produces_by_default(self, key: &'static str) -> Self {
         PluginType { default_producer_of: Some(key), ..self }
+    }
+
+    const fn reports(self, plugin_type: &'static str) -> Self {
+        PluginType { reports: Some(plugin_type), ..self }
     }
 
     const fn idle_by_default(self, idle: Idle) -> Self {
@@ -150,9 +157,9 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::Filter, "label-selector-filter"),
     beta(Area::Filter, "by-label-selector").deprecated("0.9.0", "0.11.0", "label-selector-filter"),
     beta(Area::Filter, "by-label").deprecated("0.9.0", "0.11.0", "label-selector-filter"),
-    beta(Area::Filter, "encode-filter"),
-    beta(Area::Filter, "decode-filter"),
-    beta(Area::Filter, "prefill-filter"),
+    beta(Area::Filter, "encode-filter").reports("by-label"),
+    beta(Area::Filter, "decode-filter").reports("by-label"),
+    beta(Area::Filter, "prefill-filter").reports("by-label"),
     beta(Area::Filter, "prefix-cache-affinity-filter"),
     beta(Area::Filter, "slo-headroom-tier-filter"),
     beta(Area::Filter, "header-based-testing-filter"),
@@ -204,7 +211,7 @@ pub const RELEASE: &[PluginType] = &[
         "0.11.0",
         "disagg-profile-handler",
     ),
-    beta(Area::ProfileHandler, "prefill-header-handler").deprecated(
+    beta(Area::ProfileHandler, "prefill-header-handler").reports("disagg-headers-handler").deprecated(
         "0.9.0",
         "0.11.0",
         "disagg-profile-handler",
@@ -222,7 +229,11 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::Producer, "mm-embeddings-cache-producer")
         .produces_by_default("MultiModalEncoderCacheMatchInfoKey/mm-embeddings-cache-producer"),
     beta(Area::Producer, "token-producer").produces_by_default("TokenizedPrompt/token-producer"),
-    beta(Area::Producer, "tokenizer").deprecated("0.9.0", "0.11.0", "token-producer"),
+    beta(Area::Producer, "tokenizer").reports("token-producer").deprecated(
+        "0.9.0",
+        "0.11.0",
+        "token-producer",
+    ),
     beta(Area::Producer, "session-id-producer").produces_by_default("SessionIDDataKey/session-id-producer"),
     beta(Area::Producer, "precise-prefix-cache-producer"),
     alpha(Area::Producer, "burst-prefix-cache-producer"),
@@ -231,7 +242,7 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::RequestControl, "latency-slo-admitter"),
     beta(Area::RequestControl, "probabilistic-admitter"),
     beta(Area::RequestControl, "request-attribute-reporter"),
-    beta(Area::RequestControl, "destination-endpoint-served-verifier"),
+    beta(Area::RequestControl, "destination-endpoint-served-verifier").reports(""),
     alpha(Area::RequestControl, "disaggregatedset-rollout-screener"),
     alpha(Area::RequestControl, "agent-identity"),
     beta(Area::FlowControl, "global-strict-fairness-policy").idle_by_default(Idle::WithoutFlowControl),
@@ -240,7 +251,9 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::FlowControl, "fcfs-ordering-policy").idle_by_default(Idle::WithoutFlowControl),
     beta(Area::FlowControl, "edf-ordering-policy"),
     beta(Area::FlowControl, "slo-deadline-ordering-policy"),
-    beta(Area::FlowControl, "static-usage-limit-policy").idle_by_default(Idle::WithoutFlowControl),
+    beta(Area::FlowControl, "static-usage-limit-policy")
+        .reports("static-usage-limit-policy-type")
+        .idle_by_default(Idle::WithoutFlowControl),
     beta(Area::FlowControl, "concurrency-detector"),
     beta(Area::FlowControl, "utilization-detector").idle_by_default(Idle::WithoutFlowControlAndObjectives),
     alpha(Area::FlowControl, "sheddable-eviction-filter"),

@@ -1,7 +1,6 @@
 //! Sources, extractors and listeners (configuration spec 5.1, 5.2).
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use super::Loader;
 use crate::config::assembly::{DataLayerPlan, Hook, PollingPlan};
@@ -9,10 +8,7 @@ use crate::config::fault::Fault;
 use crate::config::notice::Notice;
 use crate::config::problem::Located;
 use crate::config::schema::SourceConfig;
-use crate::data_layer::PollingSource;
-
-/// No round of polling follows another sooner.
-const SHORTEST_TICK: Duration = Duration::from_millis(50);
+use crate::data_layer::{EndpointListener, Extractor, tick};
 
 impl Loader<'_> {
     /// Reports references to sources, extractors and a syncer that lead nowhere.
@@ -54,17 +50,17 @@ impl Loader<'_> {
                 polling.push(plan);
             }
         }
-        let base_tick =
-            base_tick(self.options.refresh_metrics_interval, polling.iter().map(|p| &*p.source.plugin));
+        let intervals = polling.iter().map(|p| p.source.plugin.interval());
+        let base_tick = tick::base(self.options.refresh_metrics_interval, intervals);
         for plan in &mut polling {
-            plan.period_ticks = period_ticks(plan.source.plugin.interval(), base_tick);
+            plan.period_ticks = tick::period(plan.source.plugin.interval(), base_tick);
         }
         DataLayerPlan { base_tick, polling, listeners }
     }
 
     /// Returns the plugins that ask for endpoint events: of several of one type only the first is bound.
-    fn listeners(&self) -> Vec<Hook<dyn crate::data_layer::EndpointListener>> {
-        let mut bound: Vec<Hook<dyn crate::data_layer::EndpointListener>> = Vec::new();
+    fn listeners(&self) -> Vec<Hook<dyn EndpointListener>> {
+        let mut bound: Vec<Hook<dyn EndpointListener>> = Vec::new();
         for instance in self.plugins.iter().filter_map(|p| p.instance.as_ref()) {
             let Some(listener) = &instance.roles.endpoint_listener else { continue };
             if !bound.iter().any(|b| b.id.plugin_type == instance.id.plugin_type) {
@@ -86,7 +82,7 @@ impl Loader<'_> {
             self.problems.push_at(Fault::NotADataSource, source, message);
             return None;
         };
-        let mut extractors: Vec<Hook<dyn crate::data_layer::Extractor>> = Vec::new();
+        let mut extractors: Vec<Hook<dyn Extractor>> = Vec::new();
         for reference in &source.extractors {
             let Some(plugin) = self.instance(&reference.0).cloned() else { continue };
             if extractors.iter().any(|e| e.id.plugin_type == plugin.id.plugin_type) {
@@ -110,41 +106,5 @@ impl Loader<'_> {
             self.problems.push_at(Fault::DuplicateSource, source, message);
         }
         Some(PollingPlan { source: Hook { id: instance.id, plugin: polling }, period_ticks: 1, extractors })
-    }
-}
-
-/// Returns the time between two rounds: what was requested, or the shortest interval of any source, but never
-/// less than the shortest tick.
-fn base_tick<'a>(requested: Duration, sources: impl Iterator<Item = &'a dyn PollingSource>) -> Duration {
-    let own = sources.map(PollingSource::interval).filter(|interval| !interval.is_zero());
-    own.fold(requested.max(SHORTEST_TICK), Duration::min).max(SHORTEST_TICK)
-}
-
-/// Returns how many ticks an interval is, rounded half up; zero means every tick.
-fn period_ticks(interval: Duration, base_tick: Duration) -> u64 {
-    let (interval, tick) = (interval.as_nanos(), base_tick.as_nanos());
-    let ticks = (2 * interval + tick) / (2 * tick);
-    u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_become_whole_ticks() {
-        let ticks = |millis| period_ticks(Duration::from_millis(millis), Duration::from_millis(50));
-        let facts = [(1000, 20), (5000, 100), (75, 2), (130, 3), (120, 2), (25, 1), (0, 1)];
-        for (millis, expected) in facts {
-            assert_eq!(ticks(millis), expected, "{millis} ms");
-        }
-    }
-
-    #[test]
-    fn the_base_tick_is_at_least_50_ms() {
-        for (requested, expected) in [(0, 50), (20, 50), (50, 50), (200, 200)] {
-            let tick = base_tick(Duration::from_millis(requested), std::iter::empty());
-            assert_eq!(tick, Duration::from_millis(expected));
-        }
     }
 }

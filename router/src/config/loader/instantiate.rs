@@ -78,11 +78,10 @@ impl Loader<'_> {
         }
         let mut order = Vec::with_capacity(specs.len());
         let mut state = vec![Visit::Unseen; specs.len()];
-        for i in 0..specs.len() {
+        for (i, spec) in specs.iter().enumerate() {
             if !visit(i, &edges, &mut state, &mut order) {
-                let message =
-                    format!("plugin '{}' refers to itself, directly or through others", specs[i].name);
-                self.problems.push_at(Fault::PluginReferenceCycle, &specs[i], message);
+                let message = format!("plugin '{}' refers to itself, directly or through others", spec.name);
+                self.problems.push_at(Fault::PluginReferenceCycle, spec, message);
                 return None;
             }
         }

