@@ -5,7 +5,7 @@
 
 mod release;
 
-pub use release::{Area, Deprecation, Idle, PluginType, RELEASE, Reference, Stability};
+pub use release::{Area, Deprecation, EndpointEvents, Idle, PluginType, RELEASE, Reference, Stability};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,6 +4,7 @@
 //! difference, and at the end the totals; exits with 1 if any case failed. [`subjects`] says which code answers
 //! for which file; every other rule of the run is in `vectors/README.md`.
 
+mod config;
 mod config_data;
 mod engine;
 mod request_control;

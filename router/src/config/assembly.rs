@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::gates::FeatureGates;
 use super::notice::Notice;
-use crate::data_layer::{EndpointListener, Extractor, PollingSource};
+use crate::data_layer::{EndpointListener, Extractor, PodListener, PollingSource};
 use crate::plugin::{Instance, Roles, TypedName};
 use crate::request::ParserRegistry;
 use crate::request_control::{
@@ -154,7 +154,27 @@ pub struct DataLayerPlan {
     pub base_tick: Duration,
     /// Polling sources in order of configuration.
     pub polling: Vec<PollingPlan>,
-    /// Plugins that hear of endpoints that come and go, in order.
+    /// Sources of endpoint events with those that are bound to them, in order.
+    pub endpoint_sources: Vec<EndpointSourcePlan>,
+    /// Plugins that hear of endpoints whatever the configuration says, in order.
+    pub endpoint_listeners: Vec<Hook<dyn EndpointListener>>,
+    /// Plugins that hear of pods, in order; each has a source of its own.
+    pub pod_listeners: Vec<Hook<dyn PodListener>>,
+}
+
+impl DataLayerPlan {
+    /// Iterates over everyone who hears of endpoints, in the order in which they do.
+    pub fn all_endpoint_listeners(&self) -> impl Iterator<Item = &Hook<dyn EndpointListener>> {
+        self.endpoint_sources.iter().flat_map(|s| &s.listeners).chain(&self.endpoint_listeners)
+    }
+}
+
+/// A source of endpoint events.
+#[derive(Clone, Debug)]
+pub struct EndpointSourcePlan {
+    /// The source.
+    pub id: TypedName,
+    /// Who hears of its events, in order.
     pub listeners: Vec<Hook<dyn EndpointListener>>,
 }
 

@@ -207,11 +207,11 @@ impl Loader<'_> {
                 let message = format!("discovery refers to \"{name}\", which is not among the plugins");
                 self.problems.push_at(Fault::UndefinedDiscovery, reference, message);
             }
-            // No type that finds endpoints is built yet: every instance is of another role.
-            Some(_) => {
+            Some(instance) if instance.roles.discovery.is_none() => {
                 let message = format!("plugin \"{name}\" does not find endpoints");
                 self.problems.push_at(Fault::WrongDiscoveryRole, reference, message);
             }
+            Some(_) => {}
         }
         Some(name.into())
     }
@@ -267,3 +267,6 @@ impl Loader<'_> {
         self.problems.push_at(Fault::NotBuilt, place, message);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,19 @@ impl fmt::Display for Idle {
     }
 }
 
+/// How a type comes to hear of endpoints, where it listens to them at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointEvents {
+    /// It always does; a configuration has no say in it.
+    Always,
+    /// It does where a configuration lists it under a source of such events.
+    Listed,
+    /// It asks for them itself; of several instances the first is heard. It may be listed all the same.
+    Subscribed,
+    /// It asks for them itself, and for pods; it cannot be listed.
+    SubscribedWithPods,
+}
+
 /// One plugin type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginType {
@@ -102,6 +115,8 @@ pub struct PluginType {
     pub idle_default: Option<Idle>,
     /// Type that an instance of the default name reports, where it is another.
     pub reports: Option<&'static str>,
+    /// How it comes to hear of endpoints.
+    pub endpoint_events: EndpointEvents,
 }
 
 impl PluginType {
@@ -116,6 +131,7 @@ impl PluginType {
             default_producer_of: None,
             idle_default: None,
             reports: None,
+            endpoint_events: EndpointEvents::Always,
         }
     }
 
@@ -133,6 +149,10 @@ impl PluginType {
 
     const fn reports(self, plugin_type: &'static str) -> Self {
         PluginType { reports: Some(plugin_type), ..self }
+    }
+
+    const fn hears(self, endpoint_events: EndpointEvents) -> Self {
+        PluginType { endpoint_events, ..self }
     }
 
     const fn idle_by_default(self, idle: Idle) -> Self {
@@ -178,7 +198,7 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::Scorer, "token-load-scorer"),
     beta(Area::Scorer, "no-hit-lru-scorer"),
     beta(Area::Scorer, "active-request-scorer"),
-    beta(Area::Scorer, "precise-prefix-cache-scorer"),
+    beta(Area::Scorer, "precise-prefix-cache-scorer").hears(EndpointEvents::Listed),
     beta(Area::Scorer, "mm-embeddings-cache-scorer"),
     beta(Area::Scorer, "latency-scorer"),
     alpha(Area::Scorer, "session-affinity-scorer"),
@@ -223,10 +243,12 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::Producer, "approx-prefix-cache-producer")
         .produces_by_default("PrefixCacheMatchInfoDataKey/approx-prefix-cache-producer"),
     beta(Area::Producer, "inflight-load-producer")
+        .hears(EndpointEvents::Subscribed)
         .produces_by_default("InFlightLoadDataKey/inflight-load-producer"),
     beta(Area::Producer, "predicted-latency-producer")
         .produces_by_default("LatencyPredictionInfoDataKey/predicted-latency-producer"),
     beta(Area::Producer, "mm-embeddings-cache-producer")
+        .hears(EndpointEvents::Listed)
         .produces_by_default("MultiModalEncoderCacheMatchInfoKey/mm-embeddings-cache-producer"),
     beta(Area::Producer, "token-producer").produces_by_default("TokenizedPrompt/token-producer"),
     beta(Area::Producer, "tokenizer").reports("token-producer").deprecated(
@@ -235,7 +257,7 @@ pub const RELEASE: &[PluginType] = &[
         "token-producer",
     ),
     beta(Area::Producer, "session-id-producer").produces_by_default("SessionIDDataKey/session-id-producer"),
-    beta(Area::Producer, "precise-prefix-cache-producer"),
+    beta(Area::Producer, "precise-prefix-cache-producer").hears(EndpointEvents::Listed),
     alpha(Area::Producer, "burst-prefix-cache-producer"),
     alpha(Area::Producer, "p2p-source-producer"),
     alpha(Area::Producer, "multicluster-approx-prefix-cache-producer"),
@@ -275,7 +297,7 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::DataLayer, "file-discovery"),
     alpha(Area::DataLayer, "multicluster-metrics-data-source"),
     alpha(Area::DataLayer, "multicluster-metrics-extractor"),
-    alpha(Area::DataLayer, "topology-extractor"),
+    alpha(Area::DataLayer, "topology-extractor").hears(EndpointEvents::SubscribedWithPods),
     alpha(Area::DataLayer, "dcgm-data-source"),
     alpha(Area::DataLayer, "dcgm-extractor"),
     alpha(Area::DataLayer, "multicluster-file-discovery"),

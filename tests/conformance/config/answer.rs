@@ -61,7 +61,8 @@ fn plugins(assembly: &Assembly, registry: &Registry) -> Vec<Value> {
 
 fn profiles(assembly: &Assembly) -> Vec<Value> {
     let describe = |profile: &router::config::assembly::ProfilePlan| {
-        let scorers = profile.scorers.iter().map(|(name, weight)| json!({"name": **name, "weight": number(*weight)}));
+        let scorers =
+            profile.scorers.iter().map(|(name, weight)| json!({"name": **name, "weight": number(*weight)}));
         json!({
             "name": *profile.name,
             "filters": profile.filters.iter().map(|f| f.to_string()).collect::<Vec<_>>(),
@@ -90,11 +91,24 @@ fn parsers(assembly: &Assembly) -> Value {
 fn data_layer(assembly: &Assembly) -> Value {
     let plan = &assembly.data_layer;
     let mut sources: Vec<(String, Value)> = plan.polling.iter().map(polling_source).collect();
-    if !plan.listeners.is_empty() {
-        let listeners: Vec<String> = plan.listeners.iter().map(|l| l.id.name.to_string()).collect();
-        let name = "endpoint-notification-source";
-        let value = json!({"name": name, "type": name, "variant": "endpoint", "extractors": listeners});
-        sources.push((name.to_owned(), value));
+    // A plugin that hears of endpoints and of pods is two extractors there.
+    let hears_pods = |name: &str| plan.pod_listeners.iter().any(|p| *p.id.name == *name);
+    let endpoint_half =
+        |name: &str| if hears_pods(name) { format!("{name}/endpoint") } else { name.to_owned() };
+    for source in &plan.endpoint_sources {
+        let listeners: Vec<String> = source.listeners.iter().map(|l| endpoint_half(&l.id.name)).collect();
+        let value = json!({
+            "name": *source.id.name, "type": *source.id.plugin_type, "variant": "endpoint", "extractors": listeners,
+        });
+        sources.push((source.id.name.to_string(), value));
+    }
+    for listener in &plan.pod_listeners {
+        let half = format!("{}/pod", listener.id.name);
+        let value = json!({
+            "name": half, "type": "k8s-notification-source", "variant": "notification", "gvk": "/v1/Pod",
+            "extractors": [half],
+        });
+        sources.push((half, value));
     }
     sources.sort_by(|a, b| a.0.cmp(&b.0));
     json!({

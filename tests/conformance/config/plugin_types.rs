@@ -1,7 +1,7 @@
 //! One registered type: its entry in the support list, and instances of it.
 
 use router::plugin::{Handle, Instance, Parameters, Roles};
-use router::support::{Registry, Support};
+use router::support::{EndpointEvents, Registry, Support};
 use serde_json::{Map, Value, json};
 use tests::compare::Rules;
 
@@ -39,7 +39,7 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
     }
     if then.get("roles").is_some() {
         match build(&Parameters::absent()) {
-            Ok(instance) => describe(&instance, &mut answer),
+            Ok(instance) => describe(&instance, info.endpoint_events, &mut answer),
             Err(error) => return Outcome::Failed(format!("refused without parameters: {error}")),
         }
     }
@@ -54,18 +54,20 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
     sets.into_iter().fold(Rules::exact(), Rules::set).outcome(&then, &answer)
 }
 
-fn describe(instance: &Instance, answer: &mut Value) {
+fn describe(instance: &Instance, events: EndpointEvents, answer: &mut Value) {
     let keys = |list: &[router::plugin::TypedKey]| list.iter().map(|k| k.key.to_string()).collect::<Vec<_>>();
     answer["reported_type"] = json!(*instance.id.plugin_type);
     answer["reported_name"] = json!(*instance.id.name);
-    answer["roles"] = json!(roles(&instance.roles));
+    answer["roles"] = json!(roles(&instance.roles, events));
     answer["produces"] = json!(keys(&instance.data.produces));
     answer["requires"] = json!(keys(&instance.data.requires));
     answer["optional"] = json!(keys(&instance.data.optional));
 }
 
 /// Names the roles as the vectors do; deciders and extractors have no name there.
-fn roles(roles: &Roles) -> Vec<&'static str> {
+fn roles(roles: &Roles, events: EndpointEvents) -> Vec<&'static str> {
+    let listable = matches!(events, EndpointEvents::Listed | EndpointEvents::Subscribed);
+    let subscribes = matches!(events, EndpointEvents::Subscribed | EndpointEvents::SubscribedWithPods);
     let table = [
         (roles.filter.is_some(), "filter"),
         (roles.scorer.is_some(), "scorer"),
@@ -79,7 +81,9 @@ fn roles(roles: &Roles) -> Vec<&'static str> {
         (roles.response_header.is_some(), "response-header-processor"),
         (roles.response_body.is_some(), "response-body-processor"),
         (roles.polling_source.is_some(), "polling-source"),
-        (roles.endpoint_listener.is_some(), "endpoint-extractor"),
+        (roles.endpoint_source, "endpoint-source"),
+        (roles.endpoint_listener.is_some() && listable, "endpoint-extractor"),
+        (subscribes, "registrant"),
         (roles.parser.is_some(), "parser"),
         (roles.state_dumper.is_some(), "state-dumper"),
     ];

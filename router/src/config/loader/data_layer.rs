@@ -3,12 +3,16 @@
 use std::rc::Rc;
 
 use super::Loader;
-use crate::config::assembly::{DataLayerPlan, Hook, PollingPlan};
+use crate::config::assembly::{DataLayerPlan, EndpointSourcePlan, Hook, Plugin, PollingPlan};
 use crate::config::fault::Fault;
 use crate::config::notice::Notice;
 use crate::config::problem::Located;
-use crate::config::schema::SourceConfig;
-use crate::data_layer::{EndpointListener, Extractor, tick};
+use crate::config::schema::{PluginRef, SourceConfig};
+use crate::data_layer::{
+    EndpointListener, Extractor, PodListener, PollingSource, endpoint_notification_source, tick,
+};
+use crate::plugin::{Instance, TypedName};
+use crate::support::EndpointEvents;
 
 impl Loader<'_> {
     /// Reports references to sources, extractors and a syncer that lead nowhere.
@@ -36,62 +40,116 @@ impl Loader<'_> {
         }
     }
 
-    /// Binds extractors to sources and listeners to endpoint events.
+    /// Binds extractors and listeners to sources.
     pub(super) fn plan_data_layer(&mut self, sources: &[Located<SourceConfig>]) -> DataLayerPlan {
-        let listeners = self.listeners();
-        if sources.is_empty() && listeners.is_empty() {
-            let message = "the data layer has no sources, and no plugin listens to endpoints; \
+        let mut polling: Vec<PollingPlan> = Vec::new();
+        let mut endpoint_sources: Vec<EndpointSourcePlan> = Vec::new();
+        for source in sources {
+            let Some(instance) = self.instance(&source.plugin_ref).cloned() else { continue };
+            if let Some(polled) = instance.roles.polling_source {
+                let hook = Hook { id: instance.id, plugin: polled };
+                let plan = self.plan_polling(source, hook, &polling);
+                polling.push(plan);
+            } else if instance.roles.endpoint_source {
+                let listeners = self.listed_listeners(source);
+                endpoint_sources.push(EndpointSourcePlan { id: instance.id, listeners });
+            } else {
+                let message = format!("plugin \"{}\" is not a data source", source.plugin_ref);
+                self.problems.push_at(Fault::NotADataSource, source, message);
+            }
+        }
+        let pod_listeners = self.subscribe(&mut endpoint_sources);
+        if polling.is_empty() && endpoint_sources.is_empty() && self.problems.is_empty() {
+            let message = "the data layer has no sources, and no plugin subscribes to endpoints; \
                            accepted: sources under dataLayer.sources, or injectDefaults: true";
             self.problems.push(Fault::NoSources, None, "dataLayer", message);
-        }
-        let mut polling: Vec<PollingPlan> = Vec::new();
-        for source in sources {
-            if let Some(plan) = self.plan_source(source, &polling) {
-                polling.push(plan);
-            }
         }
         let intervals = polling.iter().map(|p| p.source.plugin.interval());
         let base_tick = tick::base(self.options.refresh_metrics_interval, intervals);
         for plan in &mut polling {
             plan.period_ticks = tick::period(plan.source.plugin.interval(), base_tick);
         }
-        DataLayerPlan { base_tick, polling, listeners }
+        let endpoint_listeners =
+            self.hearing(&[EndpointEvents::Always], |i| i.roles.endpoint_listener.clone());
+        DataLayerPlan { base_tick, polling, endpoint_sources, endpoint_listeners, pod_listeners }
     }
 
-    /// Returns the plugins that ask for endpoint events: of several of one type only the first is bound.
-    fn listeners(&self) -> Vec<Hook<dyn EndpointListener>> {
-        let mut bound: Vec<Hook<dyn EndpointListener>> = Vec::new();
-        for instance in self.plugins.iter().filter_map(|p| p.instance.as_ref()) {
-            let Some(listener) = &instance.roles.endpoint_listener else { continue };
-            if !bound.iter().any(|b| b.id.plugin_type == instance.id.plugin_type) {
-                bound.push(Hook { id: instance.id.clone(), plugin: Rc::clone(listener) });
+    /// Returns the plugins whose type comes to hear of endpoints in one of these ways, under a role.
+    fn hearing<T: ?Sized>(
+        &self,
+        ways: &[EndpointEvents],
+        role: fn(&Instance) -> Option<Rc<T>>,
+    ) -> Vec<Hook<T>> {
+        let hears = |plugin: &&Plugin| {
+            let registered = self.registry.get(&plugin.plugin_type);
+            registered.is_some_and(|r| ways.contains(&r.info.endpoint_events))
+        };
+        let hook = |plugin: &Plugin| {
+            let instance = plugin.instance.as_ref()?;
+            Some(Hook { id: instance.id.clone(), plugin: role(instance)? })
+        };
+        self.plugins.iter().filter(hears).filter_map(hook).collect()
+    }
+
+    /// Binds the plugins that ask for endpoint events to the first source of them, which is added if there is
+    /// none; where one of a type is bound already, others of the type are not. Returns those that ask for pods.
+    fn subscribe(&self, sources: &mut Vec<EndpointSourcePlan>) -> Vec<Hook<dyn PodListener>> {
+        let ways = [EndpointEvents::Subscribed, EndpointEvents::SubscribedWithPods];
+        for subscriber in self.hearing(&ways, |i| i.roles.endpoint_listener.clone()) {
+            if sources.is_empty() {
+                let name: Rc<str> = endpoint_notification_source::TYPE.into();
+                let id = TypedName { name: Rc::clone(&name), plugin_type: name };
+                sources.push(EndpointSourcePlan { id, listeners: Vec::new() });
+            }
+            bind_first_of_type(&mut sources[0].listeners, subscriber);
+        }
+        let mut pods = Vec::new();
+        for subscriber in self.hearing(&ways, |i| i.roles.pod_listener.clone()) {
+            bind_first_of_type(&mut pods, subscriber);
+        }
+        pods
+    }
+
+    /// Returns the extractors of a source of endpoint events.
+    fn listed_listeners(&mut self, source: &Located<SourceConfig>) -> Vec<Hook<dyn EndpointListener>> {
+        let mut listeners: Vec<Hook<dyn EndpointListener>> = Vec::new();
+        for reference in &source.extractors {
+            let Some(plugin) = self.plugin(&reference.0).cloned() else { continue };
+            let way = self.registry.get(&plugin.plugin_type).map(|r| r.info.endpoint_events);
+            let listable = matches!(way, Some(EndpointEvents::Listed | EndpointEvents::Subscribed));
+            let instance = plugin.instance.filter(|_| listable);
+            match instance.and_then(|i| Some((i.id, i.roles.endpoint_listener?))) {
+                Some((id, _)) if listeners.iter().any(|l| l.id.plugin_type == id.plugin_type) => {
+                    self.refuse_second_extractor(source, reference, &id.plugin_type);
+                }
+                Some((id, listener)) => listeners.push(Hook { id, plugin: listener }),
+                None => {
+                    let message = format!(
+                        "plugin \"{}\" does not take the endpoint events of \"{}\"",
+                        reference.0, source.plugin_ref
+                    );
+                    self.problems.push_at(Fault::WrongExtractorRole, reference, message);
+                }
             }
         }
-        bound
+        listeners
     }
 
-    fn plan_source(
+    fn plan_polling(
         &mut self,
         source: &Located<SourceConfig>,
+        polled: Hook<dyn PollingSource>,
         earlier: &[PollingPlan],
-    ) -> Option<PollingPlan> {
+    ) -> PollingPlan {
         let name = &source.plugin_ref;
-        let instance = self.instance(name)?.clone();
-        let Some(polling) = instance.roles.polling_source else {
-            let message = format!("plugin \"{name}\" is not a data source");
-            self.problems.push_at(Fault::NotADataSource, source, message);
-            return None;
-        };
         let mut extractors: Vec<Hook<dyn Extractor>> = Vec::new();
         for reference in &source.extractors {
             let Some(plugin) = self.instance(&reference.0).cloned() else { continue };
             if extractors.iter().any(|e| e.id.plugin_type == plugin.id.plugin_type) {
-                let message =
-                    format!("a second extractor of type {} on the source \"{name}\"", plugin.id.plugin_type);
-                self.problems.push_at(Fault::DuplicateExtractorType, reference, message);
+                self.refuse_second_extractor(source, reference, &plugin.id.plugin_type);
             }
             match plugin.roles.extractor {
-                Some(extractor) if extractor.payload() == polling.payload() => {
+                Some(extractor) if extractor.payload() == polled.plugin.payload() => {
                     extractors.push(Hook { id: plugin.id, plugin: extractor });
                 }
                 _ => {
@@ -101,10 +159,27 @@ impl Loader<'_> {
                 }
             }
         }
-        if earlier.iter().any(|p| p.source.id.name == instance.id.name) {
+        if earlier.iter().any(|p| p.source.id.name == polled.id.name) {
             let message = format!("the data source \"{name}\" is listed twice");
             self.problems.push_at(Fault::DuplicateSource, source, message);
         }
-        Some(PollingPlan { source: Hook { id: instance.id, plugin: polling }, period_ticks: 1, extractors })
+        PollingPlan { source: polled, period_ticks: 1, extractors }
+    }
+
+    fn refuse_second_extractor(
+        &mut self,
+        source: &Located<SourceConfig>,
+        reference: &Located<PluginRef>,
+        plugin_type: &str,
+    ) {
+        let message =
+            format!("a second extractor of type {plugin_type} on the source \"{}\"", source.plugin_ref);
+        self.problems.push_at(Fault::DuplicateExtractorType, reference, message);
+    }
+}
+
+fn bind_first_of_type<T: ?Sized>(bound: &mut Vec<Hook<T>>, hook: Hook<T>) {
+    if !bound.iter().any(|b| b.id.plugin_type == hook.id.plugin_type) {
+        bound.push(hook);
     }
 }
