@@ -109,7 +109,7 @@ pub fn extractor_factory(name: &str, _: &Parameters, _: &Handle) -> Result<Insta
     let extractor = Rc::new(DcgmExtractor { key: key.clone() });
     let roles = Roles { extractor: Some(extractor), ..Roles::default() };
     let mut instance = Instance::new(EXTRACTOR_TYPE, name, roles);
-    instance.data.produces.push(TypedKey { key, value_type: "ScalarMetricValue" });
+    instance.data.produces.push(TypedKey::of::<ScalarMetricValue>(&key));
     Ok(instance)
 }
 

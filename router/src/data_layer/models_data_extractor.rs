@@ -27,7 +27,7 @@ pub fn factory(name: &str, _: &Parameters, _: &Handle) -> Result<Instance, Facto
     let key = DataKey::new(MODELS, TYPE);
     let extractor = Rc::new(ModelsDataExtractor { key: key.clone() });
     let mut instance = Instance::new(TYPE, name, Roles { extractor: Some(extractor), ..Roles::default() });
-    instance.data.produces.push(TypedKey { key, value_type: "Models" });
+    instance.data.produces.push(TypedKey::of::<Models>(&key));
     Ok(instance)
 }
 

@@ -58,7 +58,7 @@ pub fn factory(name: &str, parameters: &Parameters, _: &Handle) -> Result<Instan
     let mut instance = Instance::new(TYPE, name, Roles { extractor: Some(extractor), ..Roles::default() });
     // The data graph names the attributes as values without a producer.
     instance.data.produces = [KV_CACHE_UTILIZATION, QUEUE_SIZE]
-        .map(|name| TypedKey { key: DataKey::new(name, ""), value_type: "ScalarMetricValue" })
+        .map(|name| TypedKey::of::<ScalarMetricValue>(&DataKey::new(name, "")))
         .into();
     Ok(instance)
 }

@@ -11,7 +11,7 @@ use super::{EndpointEvent, EndpointListener, PodEvent, PodListener};
 use crate::attributes::Topology;
 use crate::data_key::{DataKey, well_known};
 use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
-use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles, TypedKey};
+use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
 
 /// The plugin type.
 pub const TYPE: &str = "topology-extractor";
@@ -56,7 +56,7 @@ pub fn factory(name: &str, parameters: &Parameters, _: &Handle) -> Result<Instan
     let or = |label: String, default: &str| if label.is_empty() { default.to_owned() } else { label };
     let key = DataKey::new(well_known::TOPOLOGY.0, name);
     let extractor = Rc::new(TopologyExtractor {
-        key: key.clone(),
+        key,
         labels: TopologyParameters {
             hostname: or(given.hostname, "kubernetes.io/hostname"),
             rack: or(given.rack, "topology.kubernetes.io/rack"),
@@ -70,9 +70,8 @@ pub fn factory(name: &str, parameters: &Parameters, _: &Handle) -> Result<Instan
         pod_listener: Some(extractor),
         ..Roles::default()
     };
-    let mut instance = Instance::new(TYPE, name, roles);
-    instance.data.produces.push(TypedKey { key, value_type: "Topology" });
-    Ok(instance)
+    // It declares no key that it produces, as in the llm-d Router; who reads its attribute does so optionally.
+    Ok(Instance::new(TYPE, name, roles))
 }
 
 impl TopologyExtractor {
