@@ -3,6 +3,7 @@
 
 pub mod approx_prefix_cache_producer;
 pub mod inflight_load_producer;
+pub mod multicluster_approx_prefix_cache_producer;
 pub mod token_producer;
 
 mod plugin_state;
@@ -18,6 +19,7 @@ use crate::plugin::Factory;
 pub const TYPES: &[(&str, Factory)] = &[
     (ApproxPrefixCacheProducer::TYPE, approx_prefix_cache_producer::factory),
     (InflightLoadProducer::TYPE, inflight_load_producer::factory),
+    (multicluster_approx_prefix_cache_producer::TYPE, multicluster_approx_prefix_cache_producer::factory),
     (TokenProducer::TYPE, token_producer::factory),
     (TokenProducer::LEGACY_TYPE, token_producer::factory),
 ];

@@ -7,6 +7,7 @@
 mod config;
 mod config_data;
 mod engine;
+mod prefix;
 mod request_control;
 mod scheduling;
 mod subjects;

@@ -8,8 +8,8 @@ use crate::config;
 use crate::config_data;
 use crate::engine;
 use crate::outcome::Subject::{self, Built, NotBuilt};
-use crate::request_control;
 use crate::scheduling;
+use crate::{prefix, request_control};
 
 /// The subject of the file called `name` (`folder/file`).
 pub(crate) fn of(name: &str) -> Subject {
@@ -72,7 +72,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("model_server/kv_events", NotBuilt("the model server")),
     ("model_server/metrics", NotBuilt("the model server")),
     ("model_server/timeline", NotBuilt("the model server")),
-    ("prefix/approx_prefix", NotBuilt("the approximate prefix-cache producer")),
+    ("prefix/approx_prefix", Built(prefix::run)),
     ("prefix/block_keys", NotBuilt("KV-block keys")),
     ("prefix/event_stream", NotBuilt("KV-event subscription")),
     ("prefix/events_apply", NotBuilt("applying KV events")),
@@ -83,7 +83,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("prefix/prefix_misc_burst", NotBuilt("the burst producer")),
     ("prefix/prefix_misc_p2p", NotBuilt("the peer-to-peer producer")),
     ("prefix/prefix_misc_scorers", NotBuilt("prefix-cache scorers")),
-    ("prefix/prompt_hashes", NotBuilt("prompt hashes")),
+    ("prefix/prompt_hashes", Built(prefix::run)),
     ("prefix/request_keys", NotBuilt("KV-block keys of requests")),
     ("request_control/admitters", NotBuilt("admitters")),
     ("request_control/candidates", NotBuilt("candidate location")),

@@ -2,7 +2,7 @@
 
 mod lru;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use indexmap::IndexSet;
@@ -17,6 +17,9 @@ type Slot = u32;
 /// How many hashes beyond its capacity an endpoint may keep, see [`ApproximateIndex::add`].
 const MOST_LEFTOVERS: usize = 65_536;
 
+/// Of how many endpoints that are gone leftovers may stay.
+const MOST_DEPARTED: usize = 256;
+
 /// An index from block hash to endpoints, with a bounded memory of hashes for each endpoint.
 ///
 /// A look-up costs one probe a block; an addition one probe in the endpoint's own list and, for a block it did
@@ -30,13 +33,15 @@ pub struct ApproximateIndex {
     /// Slots by object, a short cut past the comparison of names; holds the objects so that no address is used
     /// twice.
     objects: FxHashMap<usize, (Rc<EndpointMetadata>, Slot)>,
+    /// Endpoints that are gone and have leftovers, the longest gone first.
+    departed: VecDeque<EndpointId>,
 }
 
 /// What the index knows of one endpoint.
 #[derive(Debug)]
 struct Holder {
-    id: EndpointId,
-    lru: Lru,
+    /// What the endpoint was last sent; `None` = it is gone.
+    lru: Option<Lru>,
     /// Hashes that the endpoint is listed for beyond its `lru`.
     leftovers: IndexSet<u64, FxBuildHasher>,
 }
@@ -88,56 +93,74 @@ impl ApproximateIndex {
     /// endpoint is first met.
     ///
     /// Of a chain longer than the capacity the first blocks fall out of the endpoint's list at once and yet stay
-    /// in the index: the llm-d Router lists the endpoint for all blocks of a call after it has made room
-    /// (request-control spec 8.1). Here at most 65,536 of them stay, and only as long as the endpoint.
+    /// in the index, until they are sent again: the llm-d Router lists the endpoint for all blocks of a call after
+    /// it has made room, and keeps such leftovers for ever, even of endpoints that are gone (request-control spec
+    /// 8.1). Here an endpoint has at most 65,536 of them, and the last 256 endpoints that are gone keep theirs.
     pub fn add(&mut self, endpoint: &EndpointMetadata, chain: &[u64], capacity: usize) {
-        let slot = self.slot_or_new(&endpoint.id, capacity);
-        let Some(holder) = &mut self.slots[slot as usize] else { return };
+        let slot = self.slot_or_new(&endpoint.id);
+        let Some(Holder { lru, leftovers }) = &mut self.slots[slot as usize] else { return };
+        if lru.is_none() {
+            self.departed.retain(|id| *id != endpoint.id);
+        }
+        let lru = lru.get_or_insert_with(|| Lru::new(capacity));
         for hash in chain {
-            let pushed = holder.lru.push(*hash);
-            if let Some(evicted) = pushed.evicted
-                && !holder.leftovers.contains(&evicted)
-            {
+            let pushed = lru.push(*hash);
+            if let Some(evicted) = pushed.evicted {
                 unlist(&mut self.holders, evicted, slot);
             }
-            if pushed.is_new && !holder.leftovers.contains(hash) {
+            if pushed.is_new && !leftovers.swap_remove(hash) {
                 list(&mut self.holders, *hash, slot);
             }
         }
-        if chain.len() > holder.lru.capacity() {
-            for hash in chain {
-                if holder.leftovers.len() >= MOST_LEFTOVERS {
-                    break;
-                }
-                if !holder.lru.contains(*hash) && holder.leftovers.insert(*hash) {
-                    list(&mut self.holders, *hash, slot);
-                }
+        if chain.len() <= lru.capacity() {
+            return;
+        }
+        for hash in chain.iter().filter(|hash| !lru.contains(**hash)) {
+            if leftovers.len() < MOST_LEFTOVERS && leftovers.insert(*hash) {
+                list(&mut self.holders, *hash, slot);
             }
         }
     }
 
-    /// Forgets every endpoint that `is_alive` does not know.
+    /// Empties the lists of all endpoints that `is_alive` does not know.
     pub fn retain(&mut self, is_alive: impl Fn(&EndpointId) -> bool) {
         let gone: Vec<(EndpointId, Slot)> =
             self.ids.iter().filter(|(id, _)| !is_alive(id)).map(|(id, slot)| (id.clone(), *slot)).collect();
         for (id, slot) in gone {
-            self.ids.remove(&id);
-            if let Some(holder) = self.slots[slot as usize].take() {
-                for hash in holder.lru.iter() {
-                    unlist(&mut self.holders, hash, slot);
-                }
-                for hash in holder.leftovers {
-                    unlist(&mut self.holders, hash, slot);
-                }
+            let Some(holder) = &mut self.slots[slot as usize] else { continue };
+            let Some(lru) = holder.lru.take() else { continue };
+            for hash in lru.iter() {
+                unlist(&mut self.holders, hash, slot);
             }
-            self.free.push(slot);
+            if holder.leftovers.is_empty() {
+                self.forget(&id);
+            } else {
+                self.departed.push_back(id);
+            }
+        }
+        while self.departed.len() > MOST_DEPARTED {
+            if let Some(id) = self.departed.pop_front() {
+                self.forget(&id);
+            }
         }
         self.objects.clear();
     }
 
+    /// Gives the slot of an endpoint free that has no list any more.
+    fn forget(&mut self, id: &EndpointId) {
+        let Some(slot) = self.ids.remove(id) else { return };
+        for hash in self.slots[slot as usize].take().into_iter().flat_map(|holder| holder.leftovers) {
+            unlist(&mut self.holders, hash, slot);
+        }
+        self.free.push(slot);
+    }
+
     /// Iterates over the endpoints and the number of blocks in their lists, in order of identity.
     pub fn sizes(&self) -> impl Iterator<Item = (&EndpointId, usize)> {
-        self.slots.iter().flatten().map(|holder| (&holder.id, holder.lru.len()))
+        self.ids.iter().filter_map(|(id, slot)| {
+            let lru = self.slots[*slot as usize].as_ref()?.lru.as_ref()?;
+            Some((id, lru.len()))
+        })
     }
 
     fn slot(&mut self, endpoint: &Rc<EndpointMetadata>) -> Option<Slot> {
@@ -154,7 +177,7 @@ impl ApproximateIndex {
         Some(slot)
     }
 
-    fn slot_or_new(&mut self, id: &EndpointId, capacity: usize) -> Slot {
+    fn slot_or_new(&mut self, id: &EndpointId) -> Slot {
         if let Some(slot) = self.ids.get(id) {
             return *slot;
         }
@@ -162,8 +185,7 @@ impl ApproximateIndex {
             self.slots.push(None);
             (self.slots.len() - 1) as Slot
         });
-        let holder = Holder { id: id.clone(), lru: Lru::new(capacity), leftovers: IndexSet::default() };
-        self.slots[slot as usize] = Some(holder);
+        self.slots[slot as usize] = Some(Holder { lru: None, leftovers: IndexSet::default() });
         self.ids.insert(id.clone(), slot);
         slot
     }

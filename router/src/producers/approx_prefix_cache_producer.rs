@@ -47,7 +47,7 @@ pub struct ApproxPrefixCacheParameters {
     pub block_size: i64,
     /// Cap on the part of a prompt that is looked at; zero = the cap in blocks counts.
     pub max_prefix_tokens_to_match: i64,
-    /// Cap in blocks; zero = none.
+    /// Cap in blocks; zero = none, less = nothing is looked at.
     pub max_prefix_blocks_to_match: i64,
     /// Hashes remembered for an endpoint.
     pub lru_capacity_per_server: i64,
@@ -67,7 +67,11 @@ impl Default for ApproxPrefixCacheParameters {
 }
 
 impl ApproxPrefixCacheParameters {
-    fn checked(mut self) -> Result<Self, ParameterError> {
+    /// Returns the parameters with the deprecated one in its place.
+    ///
+    /// # Errors
+    /// A value out of range.
+    pub fn checked(mut self) -> Result<Self, ParameterError> {
         if self.block_size > 0 && self.block_size_tokens == Self::default().block_size_tokens {
             self.block_size_tokens = self.block_size;
         }
@@ -119,6 +123,16 @@ struct Core {
 /// # Errors
 /// Parameters that do not decode or are out of range.
 pub fn factory(name: &str, parameters: &Parameters, handle: &Handle) -> Result<Instance, FactoryError> {
+    build(ApproxPrefixCacheProducer::TYPE, name, parameters, handle)
+}
+
+/// Builds an instance that reports `plugin_type`.
+pub(super) fn build(
+    plugin_type: &str,
+    name: &str,
+    parameters: &Parameters,
+    handle: &Handle,
+) -> Result<Instance, FactoryError> {
     let parameters: ApproxPrefixCacheParameters = parameters.decode()?;
     let producer = Rc::new(ApproxPrefixCacheProducer::new(name, parameters.checked()?, handle.rt().clone()));
     let data = DataFlow {
@@ -138,16 +152,32 @@ pub fn factory(name: &str, parameters: &Parameters, handle: &Handle) -> Result<I
         state_dumper: Some(producer),
         ..Roles::default()
     };
-    Ok(Instance::new(ApproxPrefixCacheProducer::TYPE, name, roles).with_data(data))
+    Ok(Instance::new(plugin_type, name, roles).with_data(data))
 }
 
 impl ApproxPrefixCacheProducer {
     /// The plugin type.
     pub const TYPE: &str = "approx-prefix-cache-producer";
 
-    fn new(name: &str, parameters: ApproxPrefixCacheParameters, rt: Rt) -> Self {
+    /// Returns a producer that publishes under `name`; `parameters` have been
+    /// [checked](ApproxPrefixCacheParameters::checked).
+    pub fn new(name: &str, parameters: ApproxPrefixCacheParameters, rt: Rt) -> Self {
         let key = DataKey::new(well_known::PREFIX_CACHE_MATCH_INFO.0, name);
         ApproxPrefixCacheProducer { rt, parameters, key, core: RefCell::default() }
+    }
+
+    /// Returns the block size for these candidates, and the hashes of the blocks that are looked at, one chain a
+    /// prompt.
+    pub fn hashes(
+        &self,
+        model: &str,
+        prompt: Option<&TokenizedPrompt>,
+        candidates: &[Rc<Endpoint>],
+    ) -> (usize, Vec<Vec<u64>>) {
+        let block_size = self.block_size(candidates);
+        let max_blocks = self.max_blocks(block_size);
+        let chains = prompt.map(|prompt| prompt_hashes(model, prompt, block_size, max_blocks));
+        (block_size, chains.unwrap_or_default())
     }
 
     /// Returns the block size for these candidates: the first one's own, where it is known.
@@ -159,8 +189,8 @@ impl ApproxPrefixCacheProducer {
 
     fn max_blocks(&self, block_size: usize) -> usize {
         match (self.parameters.max_prefix_tokens_to_match, self.parameters.max_prefix_blocks_to_match) {
-            (0, blocks) if blocks <= 0 => usize::MAX,
-            (0, blocks) => blocks as usize,
+            (0, 0) => usize::MAX,
+            (0, blocks) => usize::try_from(blocks).unwrap_or(0),
             (tokens, _) => tokens as usize / block_size,
         }
     }
@@ -178,10 +208,8 @@ impl DataProducer for ApproxPrefixCacheProducer {
         request: &'a mut InferenceRequest,
         candidates: &'a mut Candidates,
     ) -> Produced<'a> {
-        let block_size = self.block_size(candidates.endpoints());
-        let chains = request.tokenized_prompt().map_or_else(Vec::new, |prompt| {
-            prompt_hashes(&request.target_model, prompt, block_size, self.max_blocks(block_size))
-        });
+        let (block_size, chains) =
+            self.hashes(&request.target_model, request.tokenized_prompt(), candidates.endpoints());
         let total = chains.iter().map(Vec::len).sum::<usize>() as i64;
         let mut core = self.core.borrow_mut();
         let metadata = candidates.endpoints().iter().map(|endpoint| &endpoint.metadata);

@@ -30,15 +30,34 @@ fn the_least_recent_block_is_forgotten() {
 }
 
 #[test]
-fn blocks_of_a_chain_beyond_the_capacity_stay_until_the_endpoint_goes() {
+fn blocks_of_a_chain_beyond_the_capacity_stay_until_they_are_sent_again() {
     let mut index = ApproximateIndex::default();
     let a = endpoint("a");
-    index.add(&a, &[1, 2, 3], 2);
-    index.add(&a, &[7, 8], 2);
-    assert_eq!(index.matches(&[vec![1]], [&a].into_iter()), Some(vec![1]));
-    assert_eq!(index.matches(&[vec![2]], [&a].into_iter()), None);
+    let held = |index: &mut ApproximateIndex| {
+        [1, 2, 3, 4].map(|hash| index.matches(&[vec![hash]], [&a].into_iter()).is_some())
+    };
+    index.add(&a, &[1, 2, 3, 4], 2);
+    assert_eq!(held(&mut index), [true; 4]);
+    index.add(&a, &[7], 2);
+    assert_eq!(held(&mut index), [true, true, false, true]);
+    index.add(&a, &[1], 2);
+    index.add(&a, &[8], 2);
+    index.add(&a, &[9], 2);
+    assert_eq!(held(&mut index), [false, true, false, false], "1 was sent again and then fell out");
     index.retain(|_| false);
-    assert!(index.holders.is_empty() && index.sizes().next().is_none());
+    assert_eq!(held(&mut index), [false, true, false, false], "leftovers stay when the endpoint goes");
+    assert_eq!(index.sizes().count(), 0);
+}
+
+#[test]
+fn leftovers_of_endpoints_long_gone_are_forgotten() {
+    let mut index = ApproximateIndex::default();
+    for i in 0..=MOST_DEPARTED as u64 {
+        index.add(&endpoint(&i.to_string()), &[2 * i, 2 * i + 1], 1);
+        index.retain(|_| false);
+    }
+    assert_eq!(index.holders.len(), MOST_DEPARTED);
+    assert_eq!(index.slots.iter().flatten().count(), MOST_DEPARTED);
 }
 
 proptest! {
