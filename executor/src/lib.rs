@@ -51,7 +51,7 @@ mod task;
 mod time;
 
 pub use park::{Abandoned, Park, Unpark, Why};
-pub use real::{Real, RealBuilder, Server};
+pub use real::{Real, RealBuilder, Server, termination};
 pub use rt::Rt;
 pub use sim::{
     EndpointInUse, Finding, FindingKind, Outcome, Peaks, Run, RunReport, Sim, SimBuilder, Simulation,

@@ -5,10 +5,12 @@ mod core;
 mod http;
 mod park;
 mod server;
+mod signal;
 mod timer;
 
 pub use builder::{Real, RealBuilder};
 pub use server::Server;
+pub use signal::termination;
 
 pub(crate) use core::Core;
 pub(crate) use http::Client;

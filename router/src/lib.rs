@@ -11,10 +11,12 @@
 pub mod admission;
 pub mod attributes;
 pub mod candidates;
+pub mod cli;
 pub mod config;
 pub mod data_key;
 pub mod data_layer;
 pub mod director;
+pub mod embed;
 pub mod endpoint;
 pub mod error;
 pub mod headers;

@@ -7,10 +7,12 @@
 
 mod core;
 mod error_response;
+mod frontend;
 mod headers;
 mod pool;
 mod proxy;
 mod response_body;
 
 pub use self::core::{Core, CoreHandle, Decided};
+pub use frontend::Frontend;
 pub use proxy::{Proxy, ProxyOptions};

@@ -19,6 +19,7 @@ use crate::director::headers::REQUEST_ID;
 use crate::director::{Director, ForwardedBody, Pool, RequestInput, ResponseTracker};
 use crate::error::{ErrorCode, InferenceError, PluginError};
 use crate::headers::Headers;
+use crate::metrics::Registry;
 use crate::request_control::Usage;
 
 /// What a request to the core asks for.
@@ -30,6 +31,7 @@ enum Command {
     End { key: usize, usage: Option<Usage>, seen: bool },
     Unreachable { endpoint: Endpoint },
     Ready { reply: oneshot::Sender<usize> },
+    Metrics { reply: oneshot::Sender<String> },
 }
 
 /// Where a request goes, and with what.
@@ -74,6 +76,7 @@ pub struct Core {
     rt: Rt,
     director: Director,
     pool: Rc<HealthyPool>,
+    metrics: Registry,
     commands: mpsc::Receiver<Command>,
     handle: mpsc::UnboundedSender<Command>,
     responses: RefCell<Slab<ResponseTracker>>,
@@ -103,6 +106,7 @@ impl Core {
     pub fn new(
         rt: &Rt,
         pool: Rc<dyn Pool>,
+        metrics: Registry,
         director: impl FnOnce(Rc<dyn Pool>) -> Director,
     ) -> (Self, CoreHandle) {
         let pool = Rc::new(HealthyPool::new(rt, pool));
@@ -119,6 +123,7 @@ impl Core {
             rt: rt.clone(),
             director,
             pool,
+            metrics,
             commands,
             handle: sender,
             responses: RefCell::default(),
@@ -178,6 +183,7 @@ impl Core {
                 }
                 Command::Unreachable { endpoint } => core.pool.eject(&endpoint, core.rt.now()),
                 Command::Ready { reply } => drop(reply.send(core.pool.len())),
+                Command::Metrics { reply } => drop(reply.send(core.metrics.text())),
             }
         }
     }
@@ -266,6 +272,12 @@ impl CoreHandle {
     pub async fn endpoints(&self) -> Option<usize> {
         let (reply, count) = self.rt.oneshot();
         self.ask(Command::Ready { reply }, count).await.ok()
+    }
+
+    /// Returns the page of the router's metrics, `None` when the core is gone.
+    pub async fn metrics(&self) -> Option<String> {
+        let (reply, text) = self.rt.oneshot();
+        self.ask(Command::Metrics { reply }, text).await.ok()
     }
 
     async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, InferenceError> {

@@ -1,6 +1,7 @@
 //! The pool as the director sees it: without endpoints that refuse connections.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,12 +24,14 @@ pub(crate) struct HealthyPool {
     pool: Rc<dyn Pool>,
     /// Address and the instant at which it is tried again.
     ejected: RefCell<Vec<(String, Instant)>>,
+    /// Addresses that a line of the log has named: one line for each.
+    said: RefCell<BTreeSet<String>>,
 }
 
 impl HealthyPool {
     /// Returns `pool`, nothing left out.
     pub(crate) fn new(rt: &Rt, pool: Rc<dyn Pool>) -> Self {
-        HealthyPool { rt: rt.clone(), pool, ejected: RefCell::default() }
+        HealthyPool { rt: rt.clone(), pool, ejected: RefCell::default(), said: RefCell::default() }
     }
 
     /// Returns the number of endpoints, those that are left out included.
@@ -41,7 +44,12 @@ impl HealthyPool {
         let address = address.to_string();
         let mut ejected = self.ejected.borrow_mut();
         ejected.retain(|(other, until)| *other != address && *until > now);
-        tracing::warn!(endpoint = address, "no connection can be made; the endpoint is left out for a while");
+        if self.said.borrow_mut().insert(address.clone()) {
+            tracing::warn!(
+                endpoint = address,
+                "no connection can be made; the endpoint is left out for a while"
+            );
+        }
         ejected.push((address, now + EJECTION));
     }
 }

@@ -1,0 +1,138 @@
+//! The router as a part of another program: the binary and the simulator build it here, in the same way.
+
+use std::rc::Rc;
+
+use executor::Rt;
+
+use crate::admission::{LegacyAdmission, UtilizationDetector};
+use crate::config::assembly::{Assembly, DataLayerPlan, PollingPlan};
+use crate::config::fault::Fault;
+use crate::config::loader::{self, Options};
+use crate::config::notice::Notice;
+use crate::config::problem::Problems;
+use crate::data_layer::datastore::{Datastore, Plan};
+use crate::data_layer::dispatcher::BoundSource;
+use crate::data_layer::endpoints::Endpoints;
+use crate::director::{Director, DirectorOptions, Hooks, Pool, RewriteRule};
+use crate::endpoint::Endpoint;
+use crate::metrics::Registry as Metrics;
+use crate::plugin::{Handle, Instance, TypedName};
+use crate::server::{Core, CoreHandle, Proxy, ProxyOptions};
+use crate::support::Registry;
+
+/// What a router is built from.
+#[derive(Clone, Debug)]
+pub struct RouterConfig {
+    /// Name of the configuration file, for errors.
+    pub file: String,
+    /// Its text; empty = the built-in default configuration.
+    pub text: String,
+    /// The plugin types that it may name. Whoever embeds the router registers types of its own here: nothing is
+    /// constructed before [`build`] has read and checked the whole text.
+    pub types: Registry,
+    /// What the command line adds.
+    pub options: Options,
+    /// Options of the director.
+    pub director: DirectorOptions,
+    /// Limits of the proxy.
+    pub proxy: ProxyOptions,
+}
+
+impl RouterConfig {
+    /// Returns the configuration `text`, known as `file`, with default options.
+    pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
+        RouterConfig {
+            file: file.into(),
+            text: text.into(),
+            types: Registry::default(),
+            options: Options::default(),
+            director: DirectorOptions::default(),
+            proxy: ProxyOptions::default(),
+        }
+    }
+}
+
+/// A router, ready to run.
+#[derive(Debug)]
+pub struct Embedded {
+    /// The core; [`Core::run`] is its task, on the core thread.
+    pub core: Core,
+    /// The way to the core.
+    pub handle: CoreHandle,
+    /// The reverse proxy before it.
+    pub proxy: Proxy,
+    /// Takes the endpoints.
+    pub datastore: Rc<Datastore>,
+    /// All instances, for those who look for a role of their own (discovery).
+    pub plugins: Handle,
+    /// Name of the plugin that finds endpoints, where the configuration names one.
+    pub discovery: Option<Rc<str>>,
+    /// What the reader of the configuration should know.
+    pub notices: Vec<Notice>,
+}
+
+/// Builds a router; to be called on the core thread.
+///
+/// # Errors
+/// Everything that is wrong with the configuration, with its place.
+pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>> {
+    let RouterConfig { file, text, types, options, director: director_options, proxy } = config;
+    let plugins = Handle::new(rt.clone());
+    let assembly = loader::load(&file, &text, &types, &plugins, &options)?;
+    let metrics = Metrics::default();
+    let datastore = Rc::new(Datastore::new(rt, plan(&assembly.data_layer), &metrics));
+    let pool = Rc::new(StorePool(datastore.endpoints().clone()));
+    // A detector that the file declares is refused until it is built; the default one is this.
+    let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
+    let hooks = hooks(&assembly);
+    let Assembly { scheduler, parsers, discovery, notices, .. } = assembly;
+    let (core, handle) = Core::new(rt, pool, metrics, |pool| {
+        Director::new(rt.clone(), pool, scheduler, admission, hooks, director_options)
+    });
+    let proxy = Proxy::new(rt.clone(), handle.clone(), parsers, proxy);
+    Ok(Embedded { core, handle, proxy, datastore, plugins, discovery, notices })
+}
+
+fn hooks(assembly: &Assembly) -> Hooks {
+    let instances: Vec<Instance> =
+        assembly.plugins.iter().filter_map(|plugin| plugin.instance.clone()).collect();
+    let by_id = |id: &TypedName| instances.iter().find(|instance| instance.id == *id).cloned();
+    let producers: Vec<Instance> =
+        assembly.hooks.producers.iter().filter_map(|hook| by_id(&hook.id)).collect();
+    Hooks::new(&instances, &producers)
+}
+
+fn plan(plan: &DataLayerPlan) -> Plan {
+    let source = |polling: &PollingPlan| BoundSource {
+        source_type: Rc::clone(&polling.source.id.plugin_type),
+        source: Rc::clone(&polling.source.plugin),
+        extractors: polling
+            .extractors
+            .iter()
+            .map(|extractor| (Rc::clone(&extractor.id.plugin_type), Rc::clone(&extractor.plugin)))
+            .collect(),
+        period: polling.period_ticks,
+    };
+    Plan {
+        sources: plan.polling.iter().map(source).collect(),
+        base: plan.base_tick,
+        listeners: plan.all_endpoint_listeners().map(|listener| Rc::clone(&listener.plugin)).collect(),
+    }
+}
+
+/// The datastore as the director sees it.
+struct StorePool(Endpoints);
+
+impl Pool for StorePool {
+    fn endpoints(&self) -> Rc<Vec<Rc<Endpoint>>> {
+        self.0.snapshot()
+    }
+
+    fn priority(&self, _: &str) -> Option<i64> {
+        None
+    }
+
+    fn rewrite_rule(&self, _: &str) -> Option<Rc<RewriteRule>> {
+        None
+    }
+}
