@@ -6,6 +6,7 @@
 //! does not know, and [`problem`] is what both report. Those three serve every file of ours, not only this one.
 
 pub mod assembly;
+pub mod check;
 pub mod decode;
 pub mod fault;
 pub mod gates;

@@ -82,8 +82,8 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn run(&mut self) -> Result<Assembly, Problems<Fault>> {
-        self.notice_deprecated();
         self.gates = FeatureGates::resolve(&self.config.feature_gates, &mut self.problems);
+        self.notice_what_is_written();
         self.check_plugin_list();
         self.step()?;
         self.check_support();
@@ -130,15 +130,14 @@ impl Loader<'_> {
         std::mem::replace(&mut self.problems, empty).into_result(())
     }
 
-    fn notice_deprecated(&mut self) {
+    fn notice_what_is_written(&mut self) {
         self.notices.extend(self.config.deprecated.iter().map(|deprecated| match deprecated {
             Deprecated::ApiVersion => Notice::DeprecatedApiVersion,
             Deprecated::SaturationDetector => Notice::DeprecatedSaturationDetector,
             Deprecated::Parser => Notice::DeprecatedParser,
         }));
         let section = self.config.flow_control.as_ref();
-        let gates = FeatureGates::resolve(&self.config.feature_gates, &mut Problems::new(""));
-        if !gates.flow_control && section.is_some_and(|s| s.is_ignored_without_gate()) {
+        if !self.gates.flow_control && section.is_some_and(|s| s.is_ignored_without_gate()) {
             self.notices.push(Notice::FlowControlSectionIgnored);
         }
     }

@@ -57,8 +57,13 @@ impl Loader<'_> {
                 picker = Some((name, Rc::clone(role)));
             }
         }
-        // The defaults gave every profile a picker; where its factory failed, that was reported.
-        let (picker, role) = picker?;
+        // The defaults gave every profile a picker, unless someone registered another role under its type.
+        let Some((picker, role)) = picker else {
+            let message =
+                format!("profile '{}' has no picker: its default picker is of another role", profile.name);
+            self.problems.push_at(Fault::DefaultPluginFailed, profile, message);
+            return None;
+        };
         let plan = ProfilePlan { name: profile.name.as_str().into(), filters, scorers, picker };
         Some((plan, builder.build(|| role)))
     }
