@@ -198,9 +198,10 @@ impl Rt {
     /// it twice is a finding; [`Stream::fork`] serves many.
     #[track_caller]
     pub fn stream(&self, name: &str) -> Stream {
+        let place = Location::caller();
         match &self.0 {
             Inner::Real(core) => core.stream(name),
-            Inner::Sim(id) => id.with(|core| core.stream(name, Location::caller())),
+            Inner::Sim(id) => id.with(|core| core.stream(name, place)),
         }
     }
 

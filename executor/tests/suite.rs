@@ -162,7 +162,7 @@ on_each_host! {
 
     async fn a_panic_of_blocking_work_unwinds_where_it_is_awaited(rt: Rt) {
         let blocking = rt.blocking("panics", || panic!("boom"));
-        let task = rt.spawn("awaits", async move { blocking.await });
+        let task = rt.spawn("awaits", blocking);
         assert_eq!(task.await.unwrap_err().to_string(), "the task panicked: boom");
     }
 
@@ -193,11 +193,11 @@ on_each_host! {
     }
 
     async fn waits_work_inside_a_combinator_with_wakers_of_its_own(rt: Rt) {
-        let mut all = futures::stream::FuturesUnordered::new();
+        let all = futures::stream::FuturesUnordered::new();
         let (park, unpark) = rt.park(Why::new("test"));
         let (tx, rx) = rt.oneshot::<u32>();
         let (s1, s2) = (rt.sleep(4 * MS), rt.sleep(2 * MS));
-        let task = rt.spawn("slow", { let s = rt.sleep(6 * MS); async move { s.await } });
+        let task = rt.spawn("slow", rt.sleep(6 * MS));
         all.push(futures::future::Either::Left(futures::future::Either::Left(async { s1.await; 4 })));
         all.push(futures::future::Either::Left(futures::future::Either::Right(async { s2.await; 2 })));
         all.push(futures::future::Either::Right(futures::future::Either::Left(async { park.await.unwrap(); 1 })));

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -38,16 +39,17 @@ impl Transport {
     /// # Cancel safety
     /// Dropping this future, or the response's body before its end, aborts the exchange: the server sees its
     /// connection closed.
+    #[track_caller]
     pub fn send(
         &self,
         to: &Endpoint,
         request: Request<Body>,
     ) -> impl Future<Output = Result<Response<Body>, SendError>> + Send + use<> {
-        let (this, to) = (self.0.clone(), to.clone());
+        let (this, to, place) = (self.0.clone(), to.clone(), Location::caller());
         async move {
             match this {
                 Inner::Real(core) => core.client().send(&to, request).await,
-                Inner::Sim(id) => sim::send(id, to, request).await,
+                Inner::Sim(id) => sim::send(id, to, request, place).await,
             }
         }
     }

@@ -95,8 +95,13 @@ impl Simulation {
 }
 
 /// Calls the service at `to`, as a task of its own.
-pub(crate) async fn send(id: Id, to: Endpoint, request: Request<Body>) -> Answer {
-    let Some(exchange) = start(id, &to, request) else { return Err(SendError::refused().at(&to)) };
+pub(crate) async fn send(
+    id: Id,
+    to: Endpoint,
+    request: Request<Body>,
+    place: &'static Location<'static>,
+) -> Answer {
+    let Some(exchange) = start(id, &to, request, place) else { return Err(SendError::refused().at(&to)) };
     match AbortOnDrop(exchange).await_answer().await {
         Ok(answer) => answer.map_err(|error| error.at(&to)),
         // A server that dies under a request closes its connection.
@@ -104,9 +109,12 @@ pub(crate) async fn send(id: Id, to: Endpoint, request: Request<Body>) -> Answer
     }
 }
 
-#[track_caller]
-fn start(id: Id, to: &Endpoint, request: Request<Body>) -> Option<JoinHandle<Answer>> {
-    let place = Location::caller();
+fn start(
+    id: Id,
+    to: &Endpoint,
+    request: Request<Body>,
+    place: &'static Location<'static>,
+) -> Option<JoinHandle<Answer>> {
     id.with(|core| {
         let service = core.services.borrow().0.get(to).map(Rc::clone)?;
         let how = Spawn { name: "exchange", place, class: Class::Transport, daemon: true };

@@ -98,6 +98,11 @@ impl Slots {
         (slot.generation == word.generation()).then_some(slot)
     }
 
+    pub(super) fn peek(&self, word: Word) -> Option<&Slot> {
+        let slot = self.slots.get(word.slot() as usize)?;
+        (slot.generation == word.generation()).then_some(slot)
+    }
+
     /// Gives the slot to the next task if nothing refers to this one any more.
     #[inline]
     pub(super) fn release(&mut self, index: u32) {

@@ -240,7 +240,7 @@ impl Core {
 
     fn task_report(&self, word: Word) -> Option<TaskReport> {
         let state = self.state.borrow();
-        let (_, slot) = state.slots.words().find(|(other, _)| *other == word)?;
+        let slot = state.slots.peek(word)?;
         let cell = slot.cell.as_ref()?;
         Some(TaskReport {
             number: slot.task,
