@@ -3,8 +3,14 @@
 mod block_hash;
 mod driver;
 mod generation;
+mod histogram;
 mod published;
+mod text;
+mod tokenizer;
 
 pub use driver::Driver;
-pub use generation::{Delivery, EngineHandle, Event, Generate, Generation, Sampler, Tokens};
-pub use published::{Published, Shared};
+pub use generation::{Delivery, EngineHandle, Event, Generate, Generation, Sampler, Tokens, Writer};
+pub use histogram::Histogram;
+pub use published::{Histograms, Published, Shared};
+pub use text::{Stops, Text};
+pub use tokenizer::{Ending, Message, Tokenizer};

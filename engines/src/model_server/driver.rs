@@ -11,9 +11,11 @@ use rustc_hash::FxHashMap;
 
 use super::block_hash;
 use super::generation::{Command, Delivery, EngineHandle, Event, Sampler, Submission, Tokens};
-use super::published::Shared;
+use super::published::{Lifetime, Shared};
 use crate::engine::latency::Latency;
-use crate::engine::{BlockHash, ConfigError, Engine, EngineConfig, Model, Next, RequestId, RowKind, Token};
+use crate::engine::{
+    BlockHash, ConfigError, Engine, EngineConfig, FinishReason, Model, Next, RequestId, RowKind, Token,
+};
 
 /// How long vLLM's loop sleeps when requests wait but none can be scheduled (model-server spec 5.3).
 const POLL: Duration = Duration::from_millis(1);
@@ -50,9 +52,7 @@ struct Request {
     /// Known tokens behind the last full block.
     tail: Vec<Token>,
     root: BlockHash,
-    tokens: Tokens,
-    admitted: bool,
-    last_token: Option<Instant>,
+    lifetime: Lifetime,
 }
 
 impl Driver {
@@ -141,25 +141,32 @@ impl Driver {
                     self.published.lock().aborted += 1;
                 }
             }
+            // One that has ended meanwhile is counted already.
+            Command::Stop(id) => {
+                if self.engine.abort(id)
+                    && let Some(request) = self.requests.by_id.remove(&id)
+                {
+                    self.published.lock().finished(FinishReason::Stop, &request.lifetime);
+                }
+            }
         }
     }
 
     fn add(&mut self, submission: Submission) {
-        let Submission { request, tail, root, sampler, delivery, events } = submission;
+        let Submission { request, tail, root, sampler, delivery, choices, events } = submission;
         let id = request.id;
-        let tokens = Tokens { prompt: request.prompt_tokens, ..Tokens::default() };
+        let lifetime = Lifetime {
+            tokens: Tokens { prompt: request.prompt_tokens, ..Tokens::default() },
+            max_tokens: request.max_tokens,
+            choices,
+            arrived: Instant::from_nanos(request.arrival),
+            scheduled: None,
+            first_token: None,
+            last_token: None,
+        };
         match self.engine.add(request) {
             Ok(()) => {
-                let request = Request {
-                    sampler,
-                    delivery,
-                    events,
-                    tail,
-                    root,
-                    tokens,
-                    admitted: false,
-                    last_token: None,
-                };
+                let request = Request { sampler, delivery, events, tail, root, lifetime };
                 self.requests.by_id.insert(id, request);
             }
             // A stream that nobody reads any more is dropped with its sender.
@@ -181,10 +188,10 @@ impl Driver {
         for row in batch.rows().iter().rev().take_while(|row| row.kind != RowKind::Continued) {
             if row.kind == RowKind::New
                 && let Some(request) = self.requests.by_id.get_mut(&row.request)
-                && !request.admitted
+                && request.lifetime.scheduled.is_none()
             {
-                request.admitted = true;
-                request.tokens.cached = row.computed;
+                request.lifetime.scheduled = Some(now);
+                request.lifetime.tokens.cached = row.computed;
             }
         }
     }
@@ -195,30 +202,34 @@ impl Driver {
         let update = self.engine.complete(&mut self.requests);
         let mut published = self.published.lock();
         published.update(&update.stats);
+        let (mut prompt_tokens, mut generated) = (0, 0);
         // Most tokens of a step follow their predecessors by the same time.
         let mut run = (Duration::ZERO, 0);
         for output in update.outputs {
             let Some(request) = self.requests.by_id.get_mut(&output.request) else { continue };
-            request.tokens.output += 1;
-            let previous = request.last_token.replace(now);
-            match (previous, &mut self.gaps) {
-                (None, _) => published.first_token(request.tokens.prompt),
-                (Some(previous), Some(gaps)) => {
-                    let gap = now.since(previous);
-                    if gap != run.0 && run.1 > 0 {
-                        gaps(run.0, run.1);
-                        run.1 = 0;
-                    }
-                    run = (gap, run.1 + 1);
+            let lifetime = &mut request.lifetime;
+            lifetime.tokens.output += 1;
+            generated += 1;
+            let previous = lifetime.last_token.replace(now);
+            if let Some(previous) = previous {
+                let gap = now.since(previous);
+                if gap != run.0 && run.1 > 0 {
+                    published.next_tokens(run.0, run.1);
+                    watch(&mut self.gaps, run);
+                    run.1 = 0;
                 }
-                (Some(_), None) => {}
+                run = (gap, run.1 + 1);
+            } else {
+                lifetime.first_token = Some(now);
+                prompt_tokens += u64::from(lifetime.tokens.prompt);
+                published.first_token(lifetime, now);
             }
             // A reader that is gone has sent its abort.
             match output.finish {
                 Some(finish) => {
                     let Some(request) = self.requests.by_id.remove(&output.request) else { continue };
-                    let tokens = request.tokens;
-                    published.finished(finish.reason, tokens);
+                    let tokens = request.lifetime.tokens;
+                    published.finished(finish.reason, &request.lifetime);
                     drop(request.events.send(Event::Finished { token: output.token, finish, tokens }));
                 }
                 None if previous.is_none() || request.delivery == Delivery::EveryToken => {
@@ -227,11 +238,17 @@ impl Driver {
                 None => {}
             }
         }
-        if let Some(gaps) = &mut self.gaps
-            && run.1 > 0
-        {
-            gaps(run.0, run.1);
+        if run.1 > 0 {
+            published.next_tokens(run.0, run.1);
+            watch(&mut self.gaps, run);
         }
+        published.step(prompt_tokens, generated);
+    }
+}
+
+fn watch(gaps: &mut Option<Gaps>, (gap, tokens): (Duration, u64)) {
+    if let Some(gaps) = gaps {
+        gaps(gap, tokens);
     }
 }
 

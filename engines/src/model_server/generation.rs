@@ -32,21 +32,66 @@ pub enum Sampler {
         /// Tokens of the vocabulary.
         vocabulary: u32,
     },
+    /// What a front end's client gets to read.
+    Writer(Writer),
+}
+
+/// A model that writes words, a fixed function of the seed and the position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// Seed, one a request.
+    pub seed: u64,
+    /// The first of the tokens that are words.
+    pub first: Token,
+    /// How many there are.
+    pub words: u32,
+    /// The token that it always takes instead, from position `above` on.
+    pub forced: Option<Token>,
+    /// The token that ends its text, at each position from `above` on with one chance in the given number.
+    pub end: Option<(Token, u32)>,
+    /// Positions below hold words only.
+    pub above: u32,
 }
 
 impl Sampler {
     pub(super) fn sample(self, position: u32) -> Token {
         match self {
             Sampler::Constant(token) => token,
-            Sampler::Seeded { seed, vocabulary } => {
-                // The finalizer of SplitMix64: every bit of the input moves every bit of the output.
-                let mut z = seed.wrapping_add(u64::from(position).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                ((u128::from(z ^ (z >> 31)) * u128::from(vocabulary)) >> 64) as Token
-            }
+            Sampler::Seeded { seed, vocabulary } => below(vocabulary, mix(seed, position)),
+            Sampler::Writer(writer) => writer.sample(position),
         }
     }
+}
+
+impl Writer {
+    fn sample(self, position: u32) -> Token {
+        let bits = mix(self.seed, position);
+        if position >= self.above {
+            if let Some(forced) = self.forced {
+                return forced;
+            }
+            // The low bits, so that the end does not hang together with the word.
+            if let Some((end, odds)) = self.end
+                && below(odds, bits << 32) == 0
+            {
+                return end;
+            }
+        }
+        self.first + below(self.words, bits)
+    }
+}
+
+/// The finalizer of SplitMix64: every bit of the input moves every bit of the output.
+fn mix(seed: u64, position: u32) -> u64 {
+    let mut z = seed.wrapping_add(u64::from(position).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Scales 64 bits to a number below `n`.
+fn below(n: u32, bits: u64) -> u32 {
+    ((u128::from(bits) * u128::from(n)) >> 64) as u32
 }
 
 /// A request for tokens.
@@ -72,6 +117,8 @@ pub struct Generate {
     pub sampler: Sampler,
     /// How often the stream speaks.
     pub delivery: Delivery,
+    /// Choices that the client asked for together, this one among them.
+    pub choices: u32,
 }
 
 impl Generate {
@@ -88,6 +135,7 @@ impl Generate {
             adapter: None,
             sampler,
             delivery: Delivery::FirstAndLast,
+            choices: 1,
         }
     }
 }
@@ -129,6 +177,7 @@ pub(super) struct Submission {
     pub(super) root: BlockHash,
     pub(super) sampler: Sampler,
     pub(super) delivery: Delivery,
+    pub(super) choices: u32,
     pub(super) events: mpsc::UnboundedSender<Event>,
 }
 
@@ -137,6 +186,8 @@ pub(super) struct Submission {
 pub(super) enum Command {
     Generate(Box<Submission>),
     Abort(RequestId),
+    /// Ends a request whose text has come to a stop string.
+    Stop(RequestId),
 }
 
 /// Asks an engine for tokens. Cheap to clone, works on any thread.
@@ -184,6 +235,7 @@ impl EngineHandle {
             root,
             sampler: generate.sampler,
             delivery: generate.delivery,
+            choices: generate.choices,
             events: sender,
         };
         // An engine that is gone closes the stream: its sender is dropped with the command.
@@ -218,6 +270,13 @@ impl Generation {
     pub fn try_next(&mut self) -> Option<Event> {
         let event = self.events.try_recv()?;
         self.note(Some(event))
+    }
+
+    /// Ends the request: its text has come to a stop string.
+    pub fn stop(mut self) {
+        if let Some(commands) = self.abort.take() {
+            drop(commands.send(Command::Stop(self.id)));
+        }
     }
 
     /// Returns when the request was submitted.
