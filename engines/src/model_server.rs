@@ -1,5 +1,6 @@
 //! Simulated model servers: an engine, the task that drives it, and the front ends before it.
 
+mod api;
 mod block_hash;
 mod driver;
 mod generation;
@@ -8,6 +9,7 @@ mod published;
 mod text;
 mod tokenizer;
 
+pub use api::{Adapter, InProcessCall, ModelServer, Receipt, ServerOptions};
 pub use driver::Driver;
 pub use generation::{Delivery, EngineHandle, Event, Generate, Generation, Sampler, Tokens, Writer};
 pub use histogram::Histogram;

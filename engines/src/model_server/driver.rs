@@ -233,7 +233,8 @@ impl Driver {
                     drop(request.events.send(Event::Finished { token: output.token, finish, tokens }));
                 }
                 None if previous.is_none() || request.delivery == Delivery::EveryToken => {
-                    drop(request.events.send(Event::Token(output.token)));
+                    let cached = request.lifetime.tokens.cached;
+                    drop(request.events.send(Event::Token { token: output.token, cached }));
                 }
                 None => {}
             }

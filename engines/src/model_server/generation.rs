@@ -155,7 +155,12 @@ pub struct Tokens {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A token that is not the last; with [`Delivery::FirstAndLast`] only the first.
-    Token(Token),
+    Token {
+        /// The token.
+        token: Token,
+        /// Tokens of the prompt found in the prefix cache at the first admission.
+        cached: u32,
+    },
     /// The last token, and with it the end: one event, so that a reader can answer with both at once.
     Finished {
         /// The last token.
@@ -204,6 +209,16 @@ impl EngineHandle {
     /// Returns what the engine publishes.
     pub fn published(&self) -> &Shared {
         &self.published
+    }
+
+    /// Returns the runtime that the engine's task runs on.
+    pub fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
+    /// Returns whether the engine's task is there.
+    pub fn is_alive(&self) -> bool {
+        !self.commands.is_closed()
     }
 
     /// Submits a request; its tokens come as events of the returned stream. Dropping the stream before its end
@@ -285,7 +300,7 @@ impl Generation {
     }
 
     fn note(&mut self, event: Option<Event>) -> Option<Event> {
-        if !matches!(event, Some(Event::Token(_))) {
+        if !matches!(event, Some(Event::Token { .. })) {
             self.abort = None;
         }
         event

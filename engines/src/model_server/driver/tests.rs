@@ -43,7 +43,7 @@ fn a_second_equal_prompt_finds_all_blocks_but_the_last() {
     with_engine(|_, handle| async move {
         let generate = Generate::exactly(prompt(64), 5, Sampler::Constant(7));
         let first = to_the_end(&handle, &generate).await;
-        assert_eq!(first[0], Event::Token(7));
+        assert_eq!(first[0], Event::Token { token: 7, cached: 0 });
         assert_eq!(first.len(), 2, "first and last only");
         assert_eq!(end(&first), (FinishReason::Length, Tokens { prompt: 64, cached: 0, output: 5 }));
         // Model-server spec 5.5: a prompt of exactly n blocks hits n - 1 of them.
@@ -62,7 +62,7 @@ fn a_conversation_finds_the_blocks_that_were_generated() {
         let answer = to_the_end(&handle, &generate).await;
         let mut history: Vec<Token> = prompt(40).to_vec();
         history.extend(answer.iter().filter_map(|event| match event {
-            Event::Token(token) | Event::Finished { token, .. } => Some(*token),
+            Event::Token { token, .. } | Event::Finished { token, .. } => Some(*token),
             Event::Refused(_) => None,
         }));
         assert_eq!(history.len(), 70);
@@ -88,7 +88,7 @@ fn a_stop_token_ends_a_request() {
 fn a_dropped_stream_aborts_its_request() {
     with_engine(|rt, handle| async move {
         let mut generation = handle.generate(&Generate::exactly(prompt(10), 900, Sampler::Constant(7)));
-        assert_eq!(generation.next().await, Some(Event::Token(7)));
+        assert_eq!(generation.next().await, Some(Event::Token { token: 7, cached: 0 }));
         assert_eq!(handle.published().lock().gauges.running, 1);
         drop(generation);
         while handle.published().lock().gauges.running > 0 {
