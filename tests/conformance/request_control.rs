@@ -1,17 +1,51 @@
-//! Request control: parsers, producers, director (`request_control/`).
+//! Request control: parsers, producers, plugin state (`request_control/`).
 
+mod inflight_load;
 mod parsers;
+mod plugin_state;
+mod token_producer;
 
 use executor::{Real, Rt};
+use router::plugin::Parameters;
 use serde_json::Value;
-use tests::outcome::Outcome;
 
-/// Runs one case of the file `request_control/<file>`.
+use crate::outcome::Outcome;
+
+/// Runs one case of a file of this folder.
 pub(crate) fn run(file: &str, case: &Value) -> Outcome {
-    match file.rsplit('/').next().unwrap_or(file) {
-        "parsers" => parsers::requests(case),
-        "responses" => parsers::responses(case),
-        other => Outcome::NotBuilt(format!("no adapter for {other}")),
+    match file {
+        "request_control/parsers" => parsers::requests(case),
+        "request_control/responses" => parsers::responses(case),
+        "request_control/inflight_load" => inflight_load::run(case),
+        "request_control/lifecycle" => lifecycle(case),
+        "request_control/producers" => producers(case),
+        _ => Outcome::Failed(format!("no adapter for {file}")),
+    }
+}
+
+/// The file holds four subjects, told apart by what is given.
+fn lifecycle(case: &Value) -> Outcome {
+    let given = &case["given"];
+    if given.get("steps").is_some() {
+        plugin_state::run(case)
+    } else {
+        Outcome::NotBuilt("producer order, auto-creation and data keys have no adapter".to_owned())
+    }
+}
+
+fn producers(case: &Value) -> Outcome {
+    let plugin_type = case["given"]["type"].as_str().unwrap_or_default();
+    if !router::producers::TYPES.iter().any(|(built, _)| *built == plugin_type) {
+        return Outcome::NotBuilt(plugin_type.to_owned());
+    }
+    token_producer::run(case, rt())
+}
+
+/// Reads the `parameters` of a case: `null` = configured without any.
+fn parameters(given: &Value) -> Parameters {
+    match given {
+        Value::Null => Parameters::absent(),
+        value => Parameters::new(value.clone()),
     }
 }
 

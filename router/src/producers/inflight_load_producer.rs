@@ -13,7 +13,7 @@ use crate::attributes::{InFlightLoad, PrefixCacheMatchInfo, UncachedRequestToken
 use crate::candidates::Candidates;
 use crate::data_key::{self, DataKey, well_known};
 use crate::data_layer::{EndpointEvent, EndpointListener};
-use crate::endpoint::{Endpoint, EndpointMetadata};
+use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
 use crate::error::PluginError;
 use crate::plugin::{
     DataFlow, FactoryError, Handle, Instance, ParameterError, Parameters, Periodic, Roles, StateDumper,
@@ -84,13 +84,7 @@ pub struct InflightLoadProducer {
 struct Core {
     counters: Counters,
     /// What each request holds, by endpoint and profile.
-    held: PluginState<Entry>,
-}
-
-/// What a request holds for one profile.
-struct Entry {
-    is_prefill: bool,
-    held: Held,
+    held: PluginState<Held>,
 }
 
 /// Builds an `inflight-load-producer`, which publishes `InFlightLoadDataKey/<name>` on the endpoints and
@@ -205,8 +199,7 @@ impl PreRequest for InflightLoadProducer {
             let found = target.read::<PrefixCacheMatchInfo>(candidates, &self.prefix_key);
             let tokens = uncached(input, found).saturating_add(output);
             let id = &target.endpoint.metadata.id;
-            let entry = Entry { is_prefill: &**profile == PREFILL, held: counters.take(id, tokens) };
-            held.write(&request.request_id, &format!("{id}|{profile}|added"), entry, now);
+            held.write(&request.request_id, &key(id, profile), counters.take(id, tokens), now);
             held.bind(&request.request_id, &request.stream);
         }
         Ok(())
@@ -220,25 +213,36 @@ impl ResponseBodyProcessor for InflightLoadProducer {
         response: &mut ResponseRecord,
         _target: Option<&Rc<EndpointMetadata>>,
     ) {
-        let Some(request) = request.filter(|request| request.scheduling_result.is_some()) else { return };
+        let Some(request) = request else { return };
+        let Some(result) = &request.scheduling_result else { return };
         let Core { counters, held } = &mut *self.core.borrow_mut();
         if response.end_of_stream {
-            for mut entry in held.delete(&request.request_id) {
-                counters.release(&mut entry.held);
+            for mut share in held.delete(&request.request_id) {
+                counters.release(&mut share);
             }
             return;
         }
-        for (_, entry) in held.values_mut(&request.request_id, self.rt.now()) {
-            if !response.start_of_stream {
-                continue;
-            }
-            if entry.is_prefill {
-                counters.release(&mut entry.held);
+        let now = self.rt.now();
+        if !response.start_of_stream {
+            held.touch(&request.request_id, now);
+            return;
+        }
+        for (profile, result) in &result.profiles {
+            let Some(target) = result.as_ref().and_then(|result| result.targets.first()) else { continue };
+            let key = key(&target.endpoint.metadata.id, profile);
+            let Some(share) = held.read(&request.request_id, &key, now) else { continue };
+            if **profile == *PREFILL {
+                counters.release(share);
             } else if !self.parameters.add_estimated_output_tokens {
-                counters.release_tokens(&mut entry.held);
+                counters.release_tokens(share);
             }
         }
     }
+}
+
+/// Returns the key under which a request's share in an endpoint is kept.
+fn key(endpoint: &EndpointId, profile: &str) -> String {
+    format!("{endpoint}|{profile}|added")
 }
 
 impl EndpointListener for InflightLoadProducer {
@@ -264,8 +268,8 @@ impl Periodic for InflightLoadProducer {
     /// Gives back what requests hold whose stream is gone.
     fn tick(&self, now: Instant) {
         let Core { counters, held } = &mut *self.core.borrow_mut();
-        for mut entry in held.sweep(now) {
-            counters.release(&mut entry.held);
+        for mut share in held.sweep(now) {
+            counters.release(&mut share);
         }
     }
 }

@@ -23,7 +23,8 @@ pub struct PluginState<V> {
 
 #[derive(Debug)]
 struct Entry<V> {
-    values: IndexMap<String, V, FxBuildHasher>,
+    /// `None` until something is written.
+    values: Option<IndexMap<String, V, FxBuildHasher>>,
     last_access: Option<Instant>,
     /// Alive while the request's stream is, where one was bound.
     stream: Option<Weak<()>>,
@@ -31,7 +32,7 @@ struct Entry<V> {
 
 impl<V> Default for Entry<V> {
     fn default() -> Self {
-        Entry { values: IndexMap::default(), last_access: None, stream: None }
+        Entry { values: None, last_access: None, stream: None }
     }
 }
 
@@ -46,22 +47,15 @@ impl<V> PluginState<V> {
     pub fn write(&mut self, request: &str, key: &str, value: V, now: Instant) {
         let entry = self.entry(request);
         entry.last_access = Some(now);
-        entry.values.insert(key.to_owned(), value);
+        entry.values.get_or_insert_default().insert(key.to_owned(), value);
     }
 
-    /// Returns the value of `key`. An unknown key of a known request counts as an access, too.
-    pub fn read(&mut self, request: &str, key: &str, now: Instant) -> Option<&V> {
+    /// Returns the value of `key`. Counts as an access, also of an unknown key, where the request has values.
+    pub fn read(&mut self, request: &str, key: &str, now: Instant) -> Option<&mut V> {
         let entry = self.requests.get_mut(request)?;
+        let values = entry.values.as_mut()?;
         entry.last_access = Some(now);
-        entry.values.get(key)
-    }
-
-    /// Returns all values of a request with their keys, and counts as an access.
-    pub fn values_mut(&mut self, request: &str, now: Instant) -> impl Iterator<Item = (&str, &mut V)> {
-        self.requests.get_mut(request).into_iter().flat_map(move |entry| {
-            entry.last_access = Some(now);
-            entry.values.iter_mut().map(|(key, value)| (key.as_str(), value))
-        })
+        values.get_mut(key)
     }
 
     /// Notes an access.
@@ -77,12 +71,12 @@ impl<V> PluginState<V> {
     /// Forgets a request and returns its values.
     pub fn delete(&mut self, request: &str) -> impl Iterator<Item = V> + use<V> {
         let entry = self.requests.swap_remove(request).unwrap_or_default();
-        entry.values.into_iter().map(|(_, value)| value)
+        entry.values.into_iter().flat_map(IndexMap::into_values)
     }
 
     /// Forgets one value and returns it.
     pub fn delete_key(&mut self, request: &str, key: &str) -> Option<V> {
-        self.requests.get_mut(request)?.values.shift_remove(key)
+        self.requests.get_mut(request)?.values.as_mut()?.shift_remove(key)
     }
 
     /// Forgets every request that was idle for more than five minutes and whose stream is gone, and returns the
@@ -90,15 +84,18 @@ impl<V> PluginState<V> {
     pub fn sweep(&mut self, now: Instant) -> Vec<V> {
         let mut evicted = Vec::new();
         self.requests.retain(|_, entry| {
-            let idle = entry.last_access.is_some_and(|last| now - last > IDLE_LIMIT);
-            if !idle {
-                return true;
+            let is_live = entry.stream.as_ref().is_some_and(|stream| stream.strong_count() > 0);
+            match entry.last_access {
+                // Bound and never used: it goes with its stream.
+                None => return is_live,
+                Some(last) if now - last <= IDLE_LIMIT => return true,
+                Some(_) if is_live => {
+                    entry.last_access = Some(now);
+                    return true;
+                }
+                Some(_) => {}
             }
-            if entry.stream.as_ref().is_some_and(|stream| stream.strong_count() > 0) {
-                entry.last_access = Some(now);
-                return true;
-            }
-            evicted.extend(std::mem::take(&mut entry.values).into_values());
+            evicted.extend(entry.values.take().into_iter().flat_map(IndexMap::into_values));
             false
         });
         evicted

@@ -104,8 +104,9 @@ impl Estimate {
                 stream.asset("video", url.as_bytes(), media::video(&self.parameters, headers));
             }
             "input_audio" | "audio_url" => {
-                let (data, format) = block.input_audio.map_or(("", ""), |audio| (audio.data, audio.format));
-                stream.asset("audio", format!("{data}{format}").as_bytes(), media::audio(data));
+                let content =
+                    block.input_audio.map_or_else(String::new, |a| format!("{}{}", a.data, a.format));
+                stream.asset("audio", content.as_bytes(), media::audio(&content));
             }
             _ => {}
         }

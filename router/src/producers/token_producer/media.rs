@@ -40,9 +40,9 @@ pub(super) fn image(parameters: &EstimateParameters, base64: Option<&str>) -> us
     at_least_one(by_size(&[known, image.default_resolution], image.dynamic.factor))
 }
 
-/// Returns the tokens of a sound, from the length of its base64 text.
-pub(super) fn audio(base64: &str) -> usize {
-    base64.len().div_ceil(4).max(1)
+/// Returns the tokens of a sound, from the length of its content as text: base64, then the format's name.
+pub(super) fn audio(content: &str) -> usize {
+    content.len().div_ceil(4).max(1)
 }
 
 /// Returns the tokens of a video; headers of the request may say what it is like.
@@ -55,7 +55,7 @@ pub(super) fn video(parameters: &EstimateParameters, headers: &Headers) -> usize
         let told = headers.get("x-llm-d-video-resolution").and_then(resolution).unwrap_or_default();
         by_size(&[told, video.default_resolution], frames.dynamic.factor)
     };
-    let tokens = number_of_frames(video, headers).max(1.0) * per_frame.max(1.0);
+    let tokens = number_of_frames(video, headers) * per_frame.max(1.0);
     let cap = Some(video.max_video_tokens as f64).filter(|cap| *cap > 0.0).unwrap_or(MOST_TOKENS);
     at_least_one(tokens.min(cap))
 }
