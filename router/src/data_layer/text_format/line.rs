@@ -187,6 +187,8 @@ pub(super) fn sample<'a>(
 pub(super) struct KnownLabels<'a> {
     kind: Option<Kind>,
     labels: Vec<Label<'a>>,
+    /// Which label was written differently last: the next line mostly differs there, too.
+    differs: usize,
     /// Names of the present line, where it has so many that comparing them all would take long.
     many: FxHashSet<&'a [u8]>,
     /// The body is ASCII, so no value needs a look at its encoding.
@@ -226,9 +228,10 @@ impl<'a> KnownLabels<'a> {
             }
             let before = if same_names { self.labels.get(index).copied() } else { None };
             let label = match before {
-                Some(label) if body[at..].starts_with(label.text) => label,
+                Some(label) if index != self.differs && body[at..].starts_with(label.text) => label,
                 _ => {
                     let label = self.label(body, at, kind)?;
+                    self.differs = index;
                     if before.is_none_or(|before| before.name != label.name) {
                         same_names = false;
                         self.labels.truncate(index);
