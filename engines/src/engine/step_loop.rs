@@ -225,7 +225,8 @@ impl Engine {
 
     /// Whether the loop sleeps for 1 ms after this turn, because it executed nothing and requests are left.
     ///
-    /// To be asked after the turn and, if it asked for one, its completion.
+    /// To be asked after every turn: after its completion where it asked for one, and also where the next turn
+    /// follows at once.
     #[must_use]
     pub fn polls(&self) -> bool {
         let announces = self.config().profile.polls_after_finish && self.scheduler.has_finish_to_announce();

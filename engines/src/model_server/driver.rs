@@ -111,9 +111,6 @@ impl Driver {
                 self.take_commands();
                 self.complete();
             }
-            if turn.next == Next::Turn {
-                continue;
-            }
             if self.engine.polls() {
                 self.rt.sleep_until_in(Class::Engine, self.rt.now() + POLL).await;
             } else if turn.next == Next::Rest && self.arrived.is_empty() {
