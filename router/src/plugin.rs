@@ -112,6 +112,26 @@ impl Roles {
     }
 }
 
+/// A plugin under one of its roles.
+pub struct Hook<T: ?Sized> {
+    /// Who it is.
+    pub id: TypedName,
+    /// What it does.
+    pub plugin: Rc<T>,
+}
+
+impl<T: ?Sized> Clone for Hook<T> {
+    fn clone(&self) -> Self {
+        Hook { id: self.id.clone(), plugin: Rc::clone(&self.plugin) }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Hook<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.id, f)
+    }
+}
+
 /// Does something at intervals. The assembly drives it with [`run_periodic`] for as long as the router runs;
 /// the plugin itself starts nothing.
 pub trait Periodic {

@@ -1,18 +1,14 @@
 //! A configuration brought to life: what the director, the data layer and the servers are built from.
 
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::gates::FeatureGates;
 use super::notice::Notice;
 use crate::data_layer::{EndpointListener, Extractor, PodListener, PollingSource};
-use crate::plugin::{Instance, Roles, TypedName};
+use crate::director::Hooks;
+use crate::plugin::{Hook, Instance, TypedName};
 use crate::request::ParserRegistry;
-use crate::request_control::{
-    Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
-    ResponseHeaderProcessor, Screener,
-};
 use crate::scheduling::Scheduler;
 use crate::support::{Registry, Stability};
 
@@ -82,69 +78,6 @@ pub struct ProfilePlan {
     pub scorers: Vec<(Rc<str>, f64)>,
     /// Picker.
     pub picker: Rc<str>,
-}
-
-/// A plugin under one of its roles.
-pub struct Hook<T: ?Sized> {
-    /// Who it is.
-    pub id: TypedName,
-    /// What it does.
-    pub plugin: Rc<T>,
-}
-
-impl<T: ?Sized> Clone for Hook<T> {
-    fn clone(&self) -> Self {
-        Hook { id: self.id.clone(), plugin: Rc::clone(&self.plugin) }
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for Hook<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.id, f)
-    }
-}
-
-/// Plugins by hook. A plugin takes part merely by being configured, referred to or not.
-#[derive(Clone, Debug, Default)]
-pub struct Hooks {
-    /// See requests before admission.
-    pub request_header: Vec<Hook<dyn RequestHeaderProcessor>>,
-    /// Narrow the candidates.
-    pub screeners: Vec<Hook<dyn Screener>>,
-    /// Find things out, in the order in which they must run.
-    pub producers: Vec<Hook<dyn DataProducer>>,
-    /// Let requests pass.
-    pub admitters: Vec<Hook<dyn Admitter>>,
-    /// Act before forwarding.
-    pub pre_request: Vec<Hook<dyn PreRequest>>,
-    /// See response headers.
-    pub response_header: Vec<Hook<dyn ResponseHeaderProcessor>>,
-    /// See response bodies.
-    pub response_body: Vec<Hook<dyn ResponseBodyProcessor>>,
-}
-
-impl Hooks {
-    /// Collects the hooks of `plugins` in order; `producers` are indexes into it, in the order of the data graph.
-    pub(super) fn collect(plugins: &[Plugin], producers: &[usize]) -> Self {
-        fn with<T: ?Sized>(plugins: &[Plugin], role: fn(&Roles) -> &Option<Rc<T>>) -> Vec<Hook<T>> {
-            plugins.iter().filter_map(|plugin| hook(plugin, role)).collect()
-        }
-        Hooks {
-            request_header: with(plugins, |r| &r.request_header),
-            screeners: with(plugins, |r| &r.screener),
-            producers: producers.iter().filter_map(|p| hook(&plugins[*p], |r| &r.producer)).collect(),
-            admitters: with(plugins, |r| &r.admitter),
-            pre_request: with(plugins, |r| &r.pre_request),
-            response_header: with(plugins, |r| &r.response_header),
-            response_body: with(plugins, |r| &r.response_body),
-        }
-    }
-}
-
-fn hook<T: ?Sized>(plugin: &Plugin, role: fn(&Roles) -> &Option<Rc<T>>) -> Option<Hook<T>> {
-    let instance = plugin.instance.as_ref()?;
-    let plugin = Rc::clone(role(&instance.roles).as_ref()?);
-    Some(Hook { id: instance.id.clone(), plugin })
 }
 
 /// What the data layer does for each endpoint (configuration spec 5.2).

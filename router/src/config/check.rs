@@ -4,7 +4,8 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use super::assembly::{Assembly, Hook, Origin};
+use super::assembly::{Assembly, Origin};
+use crate::plugin::Hook;
 use crate::support::{Registered, Registry, Support};
 
 /// Describes what a configuration amounts to, for people: effective plugins, profiles, order of producers, sources,

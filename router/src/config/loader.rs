@@ -13,12 +13,13 @@ mod validate;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::assembly::{Assembly, Hooks, Origin, Plugin, experimental};
+use super::assembly::{Assembly, Origin, Plugin, experimental};
 use super::fault::Fault;
 use super::gates::FeatureGates;
 use super::notice::Notice;
 use super::problem::{Located, Problems};
 use super::schema::{Deprecated, EndpointPickerConfig, PluginRef, source_name};
+use crate::director::Hooks;
 use crate::plugin::{Handle, Instance, Parameters};
 use crate::request::ParserRegistry;
 use crate::support::{Registry, Support};
@@ -109,7 +110,10 @@ impl Loader<'_> {
         self.step()?;
         let built = built.expect("a problem was reported for every profile that could not be built");
         Ok(Assembly {
-            hooks: Hooks::collect(&self.plugins, &order),
+            hooks: Hooks::new(
+                self.plugins.iter().filter_map(|p| p.instance.as_ref()),
+                order.iter().filter_map(|p| self.plugins[*p].instance.as_ref()),
+            ),
             plugins: std::mem::take(&mut self.plugins),
             profiles: built.plans,
             scheduler: built.scheduler,

@@ -207,6 +207,11 @@ impl PreRequest for InflightLoadProducer {
 }
 
 impl ResponseBodyProcessor for InflightLoadProducer {
+    /// Between the first chunk and the end nothing is given back, and the stream's life is known otherwise.
+    fn watches_every_chunk(&self) -> bool {
+        false
+    }
+
     fn response_body(
         &self,
         request: Option<&InferenceRequest>,

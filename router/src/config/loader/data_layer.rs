@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Loader;
-use crate::config::assembly::{DataLayerPlan, EndpointSourcePlan, Hook, Plugin, PollingPlan};
+use crate::config::assembly::{DataLayerPlan, EndpointSourcePlan, Plugin, PollingPlan};
 use crate::config::fault::Fault;
 use crate::config::notice::Notice;
 use crate::config::problem::Located;
@@ -11,6 +11,7 @@ use crate::config::schema::{PluginRef, SourceConfig};
 use crate::data_layer::{
     EndpointListener, Extractor, PodListener, PollingSource, endpoint_notification_source, tick,
 };
+use crate::plugin::Hook;
 use crate::plugin::{Instance, TypedName};
 use crate::support::EndpointEvents;
 
