@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use router::config::assembly::{Assembly, Hook, Origin, PollingPlan, experimental};
+use router::config::assembly::{Assembly, Origin, PollingPlan, experimental};
 use router::config::notice::Notice;
 use router::endpoint::EndpointMetadata;
+use router::plugin::Hook;
 use router::support::Registry;
 use serde_json::{Value, json};
 
