@@ -79,8 +79,8 @@ pub struct Roles {
     pub discovery: Option<Rc<dyn Discovery>>,
     /// Reads request bodies and responses.
     pub parser: Option<Arc<dyn Parser>>,
-    /// Works at intervals.
-    pub periodic: Option<Rc<dyn Periodic>>,
+    /// Works at intervals, each at its own.
+    pub periodic: Vec<Rc<dyn Periodic>>,
     /// Shows its state.
     pub state_dumper: Option<Rc<dyn StateDumper>>,
 }
@@ -144,7 +144,7 @@ pub trait Periodic {
 
 /// Starts a daemon for every instance that works at intervals. To be called once, on the core's thread.
 pub fn run_periodic(rt: &Rt, instances: &[Instance]) {
-    for periodic in instances.iter().filter_map(|instance| instance.roles.periodic.clone()) {
+    for periodic in instances.iter().flat_map(|instance| instance.roles.periodic.clone()) {
         let period = periodic.period();
         let mut ticks = rt.interval_at(rt.now() + period, period, Missed::Delay);
         rt.daemon("plugin interval", async move {

@@ -10,6 +10,7 @@ mod plugin_state;
 
 pub use approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 pub use inflight_load_producer::InflightLoadProducer;
+pub(crate) use plugin_state::JANITOR_PERIOD;
 pub use plugin_state::PluginState;
 pub use token_producer::TokenProducer;
 

@@ -9,6 +9,7 @@ mod profile;
 pub mod profile_handlers;
 mod scheduler;
 pub mod scorers;
+pub mod session_affinity;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod topology;

@@ -148,7 +148,7 @@ pub(super) fn build(
         producer: Some(producer.clone()),
         pre_request: Some(producer.clone()),
         endpoint_listener: Some(producer.clone()),
-        periodic: Some(producer.clone()),
+        periodic: vec![producer.clone()],
         state_dumper: Some(producer),
         ..Roles::default()
     };

@@ -119,7 +119,7 @@ pub fn factory(name: &str, parameters: &Parameters, handle: &Handle) -> Result<I
         pre_request: Some(producer.clone()),
         response_body: Some(producer.clone()),
         endpoint_listener: Some(producer.clone()),
-        periodic: Some(producer.clone()),
+        periodic: vec![producer.clone()],
         state_dumper: Some(producer),
         ..Roles::default()
     };

@@ -6,8 +6,10 @@ pub mod encode_filter;
 pub mod endpoint_attribute_filter;
 pub mod header_based_testing_filter;
 pub mod label_selector_filter;
+pub mod multicluster_session_affinity_filter;
 pub mod prefill_filter;
 pub mod prefix_cache_affinity_filter;
+pub mod session_affinity_filter;
 pub mod slo_headroom_tier_filter;
 pub mod topology_affinity_filter;
 pub mod utilization_filter;
@@ -17,15 +19,17 @@ use crate::plugin::Factory;
 
 /// The filter types that are built, but for `context-length-aware`, which is a scorer too and stands there.
 pub const TYPES: &[(&str, Factory)] = &[
-    (label_selector_filter::DEPRECATED_TYPE, label_selector_filter::deprecated_factory),
     (by_label::TYPE, by_label::factory),
     (decode_filter::TYPE, decode_filter::factory),
     (encode_filter::TYPE, encode_filter::factory),
     (endpoint_attribute_filter::TYPE, endpoint_attribute_filter::factory),
     (header_based_testing_filter::TYPE, header_based_testing_filter::factory),
+    (label_selector_filter::DEPRECATED_TYPE, label_selector_filter::deprecated_factory),
     (label_selector_filter::TYPE, label_selector_filter::factory),
+    (multicluster_session_affinity_filter::TYPE, multicluster_session_affinity_filter::factory),
     (prefill_filter::TYPE, prefill_filter::factory),
     (prefix_cache_affinity_filter::TYPE, prefix_cache_affinity_filter::factory),
+    (session_affinity_filter::TYPE, session_affinity_filter::factory),
     (slo_headroom_tier_filter::TYPE, slo_headroom_tier_filter::factory),
     (topology_affinity_filter::TYPE, topology_affinity_filter::factory),
     (utilization_filter::TYPE, utilization_filter::factory),

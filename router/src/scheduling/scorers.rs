@@ -14,9 +14,11 @@ mod multicluster;
 pub mod multicluster_kv_cache_utilization_scorer;
 pub mod multicluster_prefix_cache_scorer;
 pub mod multicluster_queue_scorer;
+pub mod no_hit_lru_scorer;
 pub mod prefix_cache_scorer;
 pub mod queue_scorer;
 pub mod running_requests_size_scorer;
+pub mod session_affinity_scorer;
 pub mod token_load_scorer;
 pub mod topology_affinity_scorer;
 
@@ -36,9 +38,11 @@ pub const TYPES: &[(&str, Factory)] = &[
     (multicluster_kv_cache_utilization_scorer::TYPE, multicluster_kv_cache_utilization_scorer::factory),
     (multicluster_prefix_cache_scorer::TYPE, multicluster_prefix_cache_scorer::factory),
     (multicluster_queue_scorer::TYPE, multicluster_queue_scorer::factory),
+    (no_hit_lru_scorer::TYPE, no_hit_lru_scorer::factory),
     (prefix_cache_scorer::TYPE, prefix_cache_scorer::factory),
     (queue_scorer::TYPE, queue_scorer::factory),
     (running_requests_size_scorer::TYPE, running_requests_size_scorer::factory),
+    (session_affinity_scorer::TYPE, session_affinity_scorer::factory),
     (token_load_scorer::TYPE, token_load_scorer::factory),
     (topology_affinity_scorer::TYPE, topology_affinity_scorer::factory),
 ];

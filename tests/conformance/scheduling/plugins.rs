@@ -2,6 +2,7 @@
 
 use executor::Rt;
 use router::plugin::{FactoryError, Handle, Instance, Parameters};
+use router::support::{Registry, Support};
 use serde_json::Value;
 
 /// Returns the first plugin type of a case for which there is no code.
@@ -10,15 +11,18 @@ pub(super) fn not_built(given: &Value) -> Option<String> {
     let lists = ["plugins", "other_plugins", "existing_plugins"];
     let many = lists.iter().filter_map(|list| given.get(list)?.as_array()).flatten();
     let mut types = one.chain(many).filter_map(|plugin| plugin["type"].as_str());
-    types.find(|name| !router::scheduling::types().any(|(built, _)| built == *name)).map(str::to_owned)
+    let registry = Registry::default();
+    let built = |name: &&str| matches!(registry.get(name).map(|r| &r.support), Some(Support::Supported(_)));
+    types.find(|name| !built(name)).map(str::to_owned)
 }
 
 /// Builds a plugin, and enters it into the handle under its configured name.
 pub(super) fn build(plugin: &Value, handle: &Handle) -> Result<Instance, FactoryError> {
     let plugin_type = plugin["type"].as_str().expect("a plugin has a type");
     let name = plugin.get("name").and_then(Value::as_str).unwrap_or(plugin_type);
-    let factory = router::scheduling::types().find(|(built, _)| *built == plugin_type);
-    let (_, factory) = factory.expect("types that are not built were sorted out before");
+    let Some(Support::Supported(factory)) = Registry::default().get(plugin_type).map(|r| r.support) else {
+        panic!("types that are not built were sorted out before");
+    };
     let instance = factory(name, &parameters(plugin), handle)?;
     handle.add(name, instance.clone());
     Ok(instance)

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use executor::Rt;
+use executor::{Instant, Rt, Sim};
 use router::attributes::InFlightLoad;
 use router::candidates::{Candidate, Candidates};
 use router::data_key::DataKey;
 use router::endpoint::Endpoint;
-use router::plugin::Instance;
+use router::plugin::{Instance, run_periodic};
 use router::request::InferenceRequest;
 use router::request_control::ResponseRecord;
 use router::scheduling::SchedulingContext;
@@ -31,20 +31,26 @@ pub(super) fn run(ask: Ask, given: &Value, then: &Value) -> Outcome {
         let result = samples::fits(|seed| two_outcomes(ask, given, explored, kept, seed));
         return result.map_or_else(Outcome::Failed, |()| Outcome::Passed);
     }
-    hooks::host(1, async |rt| {
-        let handle = plugins::handle(&rt);
-        let built = plugins::build_all(given.get("existing_plugins"), &handle)
-            .and_then(|()| plugins::build(&given["plugin"], &handle));
-        let Ok(instance) = built else { return compare(then, &refused()) };
-        let answer = match given.get("script") {
-            Some(script) => Script::new(ask, given, &instance).run(&rt, script).await,
-            None => {
-                let request = given::request(&given["request"]);
-                step(ask, &instance, &request, &given::candidates(given.get("candidates")))
-            }
-        };
-        compare(then, &with_identity(ask, answer, &instance))
-    })
+    let (given, want) = (given.clone(), then.clone());
+    let answer = Sim::new(1).run(move |rt| async move { answer(ask, &given, &rt).await });
+    compare(&want, &answer.unwrap())
+}
+
+/// Builds the plugin, lets its periodic work run, and asks it once or through a script.
+async fn answer(ask: Ask, given: &Value, rt: &Rt) -> Value {
+    let handle = plugins::handle(rt);
+    let built = plugins::build_all(given.get("existing_plugins"), &handle)
+        .and_then(|()| plugins::build(&given["plugin"], &handle));
+    let Ok(instance) = built else { return refused() };
+    run_periodic(rt, std::slice::from_ref(&instance));
+    let answer = match given.get("script") {
+        Some(script) => Script::new(ask, given, &instance).run(rt, script).await,
+        None => {
+            let request = given::request(&given["request"]);
+            step(ask, &instance, &request, &given::candidates(given.get("candidates")), given::now())
+        }
+    };
+    with_identity(ask, answer, &instance)
 }
 
 /// A filter that draws: the first answer with its probability, the second otherwise.
@@ -56,7 +62,8 @@ fn two_outcomes(ask: Ask, given: &Value, first: &Value, second: &Value, seed: u6
         let (mut counts, mut others) = ([0, 0], 0);
         // Answers are compared as JSON, which costs more than the draw.
         for _ in 0..samples::DRAWS / 5 {
-            let answer = with_identity(ask, step(ask, &instance, &request, &candidates), &instance);
+            let answer =
+                with_identity(ask, step(ask, &instance, &request, &candidates, given::now()), &instance);
             match [first, second].iter().position(|listed| listed["value"] == answer) {
                 Some(at) => counts[at] += 1,
                 None => others += 1,
@@ -77,8 +84,14 @@ fn with_identity(ask: Ask, mut answer: Value, instance: &Instance) -> Value {
 }
 
 /// Filters or scores all candidates.
-fn step(ask: Ask, instance: &Instance, request: &InferenceRequest, candidates: &Candidates) -> Value {
-    let cx = SchedulingContext { request, candidates, now: given::now() };
+fn step(
+    ask: Ask,
+    instance: &Instance,
+    request: &InferenceRequest,
+    candidates: &Candidates,
+    now: Instant,
+) -> Value {
+    let cx = SchedulingContext { request, candidates, now };
     let mut survivors: Vec<Candidate> = candidates.all().collect();
     let id = |c: Candidate| candidates.endpoint(c).metadata.id.to_string();
     if ask == Ask::Score {
@@ -101,6 +114,8 @@ struct Script<'a> {
     instance: &'a Instance,
     endpoints: BTreeMap<&'a str, Endpoint>,
     live_load_key: Option<DataKey>,
+    /// How far the script has moved the clock.
+    clock: Instant,
 }
 
 impl<'a> Script<'a> {
@@ -111,6 +126,7 @@ impl<'a> Script<'a> {
             instance,
             endpoints: endpoints.map(|e| (given::text(e, "name"), given::endpoint(e))).collect(),
             live_load_key: given["live_load_key"].as_str().map(DataKey::plain),
+            clock: Instant::ZERO,
         }
     }
 
@@ -126,7 +142,9 @@ impl<'a> Script<'a> {
         let mut request = given::request(&operation["request"]);
         let roles = &self.instance.roles;
         match given::text(operation, "op") {
-            "score" | "filter" => return step(self.ask, self.instance, &request, &self.snapshot(operation)),
+            "score" | "filter" => {
+                return step(self.ask, self.instance, &request, &self.snapshot(operation), rt.now());
+            }
             "pre-request" => {
                 let all = self.all();
                 let hook = roles.pre_request.as_ref().expect("the plugin has a pre-request hook");
@@ -139,7 +157,9 @@ impl<'a> Script<'a> {
             "response-header" => return self.response_header(operation, request),
             "advance-time" => {
                 let ms = operation["ms"].as_f64().unwrap_or_default();
-                rt.sleep(Duration::from_secs_f64(ms / 1000.0)).await;
+                self.clock += Duration::from_secs_f64(ms / 1000.0);
+                // A nanosecond more, so that what is due at that very instant has run.
+                rt.sleep_until(self.clock + Duration::from_nanos(1)).await;
             }
             "set-load" => {
                 let (requests, tokens) = (&operation["requests"], &operation["tokens"]);
