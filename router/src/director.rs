@@ -495,3 +495,6 @@ fn uuid(stream: &mut Stream) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;
