@@ -100,7 +100,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("request_control/rewrite", NotBuilt("model rewrite")),
     ("request_control/screeners", NotBuilt("screeners")),
     ("scheduling/filters", Built(scheduling::run)),
-    ("scheduling/helpers", NotBuilt("scheduling helpers")),
+    ("scheduling/helpers", Built(scheduling::run)),
     ("scheduling/pickers", Built(scheduling::run)),
     ("scheduling/profile_handlers", Built(scheduling::run)),
     ("scheduling/profiles", Built(scheduling::run)),
