@@ -7,6 +7,7 @@
 use crate::config;
 use crate::config_data;
 use crate::engine;
+use crate::model_server;
 use crate::outcome::Subject::{self, Built, NotBuilt};
 use crate::scheduling;
 use crate::{prefix, request_control};
@@ -68,7 +69,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("model_server/block_hashes", NotBuilt("the model server")),
     ("model_server/data_parallel", NotBuilt("the model server")),
     ("model_server/e2e", NotBuilt("the model server")),
-    ("model_server/http", NotBuilt("the model server")),
+    ("model_server/http", Built(model_server::run)),
     ("model_server/kv_events", NotBuilt("the model server")),
     ("model_server/metrics", NotBuilt("the model server")),
     ("model_server/timeline", NotBuilt("the model server")),

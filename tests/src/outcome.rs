@@ -14,8 +14,9 @@ pub enum Outcome {
     Failed(String),
     /// The case asks for something no code exists for; the text is the reason.
     ///
-    /// On the level of a case the reason comes from the router's support list alone: the case configures a
-    /// plugin type that the list calls not built. A case never skips itself by its id or by its outcome.
+    /// On the level of a case the reason comes from the router's support list (the case configures a plugin type
+    /// that the list calls not built), or from the one table of a subject that names features without code and the
+    /// requests that ask for them. A case never skips itself by its id or by its outcome.
     NotBuilt(String),
 }
 

@@ -8,26 +8,31 @@
 //! | `options` | what a server is started with |
 //! | `routes` | paths and methods; what the web framework says to others |
 //! | `in_process` | the short way for a client in the same process: no JSON |
-//! | `completions`, `chat`, `generate`, `render`, `tokens`, `models` | a family of endpoints each |
+//! | `completions`, `chat`, `generate`, `render`, `tokens`, `models`, `adapters` | a family of endpoints each |
 //! | `fields`, `prompts`, `lax` | what requests have in common, and how leniently they are read |
 //! | `choices`, `events`, `usage`, `logprobs` | what answers have in common |
 //! | `exposition` | `/metrics` |
 //! | `error`, `reply` | answers that fail, answers that are whole |
 
+mod adapters;
+mod chat;
 mod choices;
 mod completions;
 mod error;
 mod events;
 mod exposition;
 mod fields;
+mod generate;
 mod in_process;
 mod lax;
 mod logprobs;
 mod models;
 mod options;
 mod prompts;
+mod render;
 mod reply;
 mod routes;
+mod tokens;
 mod usage;
 
 use std::fmt::Write as _;
@@ -39,6 +44,7 @@ use executor::{Rt, Stream, WallTime};
 use http::{HeaderValue, Request, Response};
 use twox_hash::XxHash64;
 
+use self::adapters::Adapters;
 use self::error::ApiError;
 pub use self::in_process::{InProcessCall, Receipt};
 pub use self::options::{Adapter, ServerOptions};
@@ -55,6 +61,7 @@ struct Inner {
     rt: Rt,
     engines: Vec<EngineHandle>,
     options: ServerOptions,
+    adapters: Mutex<Adapters>,
     tokenizer: Tokenizer,
     fingerprint: String,
     /// The first served model name, for who takes it as a value.
@@ -106,6 +113,7 @@ impl ModelServer {
             rt: rt.clone(),
             engines,
             model_name: options.served_model_names.first().unwrap_or(&options.model_path).as_str().into(),
+            adapters: Mutex::new(Adapters::new(&options.lora_modules)),
             options,
             tokenizer: Tokenizer::new(),
             fingerprint,
@@ -140,7 +148,8 @@ impl Inner {
         if name.is_empty() || self.options.served_model_names.iter().any(|served| served == name) {
             return Ok(None);
         }
-        let adapter = self.options.adapters.iter().find(|adapter| adapters && adapter.name == name);
+        let loaded = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
+        let adapter = loaded.loaded.iter().find(|adapter| adapters && adapter.name == name);
         adapter.cloned().map(Some).ok_or_else(|| ApiError::unknown_model(name))
     }
 

@@ -138,6 +138,9 @@ impl Driver {
                     self.published.lock().aborted += 1;
                 }
             }
+            Command::ResetPrefixCache => {
+                self.engine.reset_prefix_cache(false);
+            }
             // One that has ended meanwhile is counted already.
             Command::Stop(id) => {
                 if self.engine.abort(id)

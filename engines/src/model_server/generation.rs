@@ -191,6 +191,8 @@ pub(super) struct Submission {
 pub(super) enum Command {
     Generate(Box<Submission>),
     Abort(RequestId),
+    /// Forgets the prefix cache, if no block is in use.
+    ResetPrefixCache,
     /// Ends a request whose text has come to a stop string.
     Stop(RequestId),
 }
@@ -219,6 +221,12 @@ impl EngineHandle {
     /// Returns whether the engine's task is there.
     pub fn is_alive(&self) -> bool {
         !self.commands.is_closed()
+    }
+
+    /// Forgets the prefix cache at the engine's next turn, if no block is in use then.
+    pub fn reset_prefix_cache(&self) {
+        // An engine that is gone has no cache.
+        drop(self.commands.send(Command::ResetPrefixCache));
     }
 
     /// Submits a request; its tokens come as events of the returned stream. Dropping the stream before its end

@@ -130,6 +130,19 @@ impl Tokenizer {
         self.bytes.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns a token as the vocabulary writes it: each byte one visible character, special tokens as they are.
+    #[must_use]
+    pub fn piece(&self, token: Token) -> String {
+        let visible = |byte: &u8| match byte_token(*byte) - FIRST_BYTE {
+            rank if rank < 188 => char::from(*byte),
+            rank => char::from_u32(256 + rank - 188).unwrap_or(char::REPLACEMENT_CHARACTER),
+        };
+        match Self::is_special(token) {
+            true => SPECIAL[token as usize].to_owned(),
+            false => self.bytes(token).iter().map(visible).collect(),
+        }
+    }
+
     /// Returns the text of `tokens`, special ones included; bytes that form no character become U+FFFD.
     #[must_use]
     pub fn decode(&self, tokens: &[Token]) -> String {
@@ -304,6 +317,13 @@ mod tests {
         assert_eq!(open, [&[1, 87, 85, 271, 201, 67, 68, 2, 201][..], &opening, &[69, 70]].concat());
         let closed = tokenizer.encode_chat(&turns, Ending::Closed);
         assert_eq!(closed, [&open[..], &[2, 201]].concat());
+    }
+
+    #[test]
+    fn pieces_are_written_in_visible_characters() {
+        let tokenizer = Tokenizer::new();
+        let pieces = [1, 67, 201, 289, 999].map(|token| tokenizer.piece(token));
+        assert_eq!(pieces, ["<|im_start|>", "a", "\u{10a}", "\u{120}the", ""]);
     }
 
     proptest::proptest! {

@@ -189,10 +189,6 @@ impl Choices {
             cached: self.choices.last().map_or(0, |choice| choice.cached),
         }
     }
-
-    pub(super) fn server(&self) -> &Arc<Inner> {
-        &self.server
-    }
 }
 
 impl Choice {

@@ -55,6 +55,21 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFoundError", message).param("model")
     }
 
+    /// A value that an endpoint for operators does not take.
+    pub(super) fn bad_input(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "InvalidUserInput", message)
+    }
+
+    /// An adapter that is not there.
+    pub(super) fn no_adapter(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFoundError", message)
+    }
+
+    /// Makes the error one that was raised.
+    pub(super) fn into_raised(self) -> Self {
+        Self { raised: true, ..self }
+    }
+
     /// Something that vLLM does and this server does not.
     pub(super) fn not_simulated(what: &str) -> Self {
         let message = format!("{what} is not simulated");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash64;
 
@@ -50,7 +50,7 @@ pub(super) struct Fields {
 }
 
 /// What a stream says beside tokens.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct StreamOptions {
     #[serde(default, deserialize_with = "lax::truth")]
     pub(super) include_usage: bool,
@@ -92,7 +92,7 @@ pub(super) struct Sampling {
     #[serde(default, deserialize_with = "lax::maybe_truth")]
     skip_special_tokens: Option<bool>,
     #[serde(default)]
-    logit_bias: Option<BTreeMap<String, f64>>,
+    pub(super) logit_bias: Option<BTreeMap<String, f64>>,
     #[serde(default, deserialize_with = "lax::int")]
     prompt_logprobs: Option<i64>,
 }

@@ -1,5 +1,7 @@
 //! `GET /v1/models` (model-server spec 1.9).
 
+use std::sync::PoisonError;
+
 use executor::http::Body;
 use http::Response;
 use serde::Serialize;
@@ -56,7 +58,8 @@ pub(super) fn list(server: &Inner) -> Response<Body> {
     let options = &server.options;
     let base = options.served_model_names.iter();
     let base = base.map(|name| card(name, &options.model_path, None, Some(options.max_model_len)));
-    let adapters = options.adapters.iter();
+    let adapters = server.adapters.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let adapters = adapters.loaded.iter();
     let adapters = adapters.map(|adapter| card(&adapter.name, &adapter.path, Some(server.model()), None));
     reply::json(&List { object: "list", data: base.chain(adapters).collect() })
 }

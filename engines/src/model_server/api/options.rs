@@ -22,8 +22,14 @@ pub struct ServerOptions {
     pub max_model_len: u32,
     /// Release that `/version` names.
     pub version: String,
-    /// Adapters loaded at the start (`--lora-modules`), numbered from 1.
-    pub adapters: Vec<Adapter>,
+    /// Adapters loaded at the start, names and paths (`--lora-modules`).
+    pub lora_modules: Vec<(String, String)>,
+    /// Adapters can be loaded and unloaded (`VLLM_ALLOW_RUNTIME_LORA_UPDATING`).
+    pub runtime_lora_updating: bool,
+    /// Paths at which adapters to load are found.
+    pub lora_paths: Vec<String>,
+    /// Endpoints for development are served (`VLLM_SERVER_DEV_MODE`).
+    pub dev_mode: bool,
     /// `--api-key`: what requests to `/v1` must carry.
     pub api_key: Option<String>,
     /// `--enable-prompt-tokens-details`: usage tells cached tokens.
@@ -51,7 +57,10 @@ impl ServerOptions {
             model_path: model.to_owned(),
             max_model_len,
             version: "0.21.0".to_owned(),
-            adapters: Vec::new(),
+            lora_modules: Vec::new(),
+            runtime_lora_updating: false,
+            lora_paths: Vec::new(),
+            dev_mode: false,
             api_key: None,
             prompt_tokens_details: false,
             request_id_headers: false,

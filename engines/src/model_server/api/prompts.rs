@@ -34,7 +34,7 @@ pub(super) fn read(prompt: Option<&Value>) -> Result<Vec<Prompt>, ApiError> {
                     _ => None,
                 })
                 .collect::<Option<_>>()
-                .filter(|prompts| all_alike(prompts))
+                .filter(|prompts: &Vec<Prompt>| all_alike(prompts))
                 .ok_or_else(wrong),
         },
         Some(_) => Err(wrong()),
@@ -45,7 +45,7 @@ fn token_ids(items: &[Value]) -> Option<Vec<Token>> {
     items.iter().map(|item| item.as_u64().and_then(|id| Token::try_from(id).ok())).collect()
 }
 
-fn all_alike(prompts: &Vec<Prompt>) -> bool {
+fn all_alike(prompts: &[Prompt]) -> bool {
     prompts.windows(2).all(|pair| std::mem::discriminant(&pair[0]) == std::mem::discriminant(&pair[1]))
 }
 

@@ -10,7 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::ApiError;
-use super::{Asked, Inner, completions, exposition, lax, models, reply};
+use super::{
+    Asked, Inner, adapters, chat, completions, exposition, generate, lax, models, render, reply, tokens,
+};
+use crate::model_server::generation::EngineHandle;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LOAD_FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
@@ -25,12 +28,21 @@ enum Page {
     Load,
     Version,
     Metrics,
+    ResetPrefixCache,
 }
 
 /// An endpoint that reads JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
     Completions,
+    Chat,
+    RenderCompletion,
+    RenderChat,
+    Generate,
+    Tokenize,
+    Detokenize,
+    LoadAdapter,
+    UnloadAdapter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +54,15 @@ enum Route {
 /// Each path with the methods it takes, as the `allow` header names them.
 const ROUTES: &[(&str, &str, Route)] = &[
     ("/v1/completions", "POST", Route::Endpoint(Endpoint::Completions)),
+    ("/v1/completions/render", "POST", Route::Endpoint(Endpoint::RenderCompletion)),
+    ("/v1/chat/completions", "POST", Route::Endpoint(Endpoint::Chat)),
+    ("/v1/chat/completions/render", "POST", Route::Endpoint(Endpoint::RenderChat)),
+    ("/inference/v1/generate", "POST", Route::Endpoint(Endpoint::Generate)),
+    ("/tokenize", "POST", Route::Endpoint(Endpoint::Tokenize)),
+    ("/detokenize", "POST", Route::Endpoint(Endpoint::Detokenize)),
+    ("/v1/load_lora_adapter", "POST", Route::Endpoint(Endpoint::LoadAdapter)),
+    ("/v1/unload_lora_adapter", "POST", Route::Endpoint(Endpoint::UnloadAdapter)),
+    ("/reset_prefix_cache", "POST", Route::Page(Page::ResetPrefixCache)),
     ("/v1/models", "GET", Route::Page(Page::Models)),
     ("/health", "GET", Route::Page(Page::Health)),
     ("/ping", "GET, POST", Route::Page(Page::Health)),
@@ -51,8 +72,14 @@ const ROUTES: &[(&str, &str, Route)] = &[
     ("/metrics", "", Route::Page(Page::Metrics)),
 ];
 
-fn find(path: &str) -> Option<&'static (&'static str, &'static str, Route)> {
-    ROUTES.iter().find(|(known, ..)| *known == path)
+fn find(server: &Inner, path: &str) -> Option<&'static (&'static str, &'static str, Route)> {
+    ROUTES.iter().find(|(known, ..)| *known == path).filter(|(_, _, route)| match route {
+        Route::Endpoint(Endpoint::LoadAdapter | Endpoint::UnloadAdapter) => {
+            server.options.runtime_lora_updating
+        }
+        Route::Page(Page::ResetPrefixCache) => server.options.dev_mode,
+        _ => true,
+    })
 }
 
 /// Answers a request, with the headers that the layers around the endpoints add.
@@ -95,7 +122,7 @@ async fn dispatch(
     if path.starts_with("/v1") && !may_enter(server, head) {
         return Ok(reply::with(StatusCode::UNAUTHORIZED, "application/json", "{\"error\":\"Unauthorized\"}"));
     }
-    let Some((_, allow, route)) = find(path) else { return Ok(unknown(server, head)) };
+    let Some((_, allow, route)) = find(server, path) else { return Ok(unknown(server, head)) };
     if !allow.is_empty() && !allow.split(", ").any(|method| head.method == *method) {
         let mut response = Response::new(Body::Empty);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
@@ -139,6 +166,10 @@ fn page(server: &Arc<Inner>, page: Page, head: &request::Parts) -> Response<Body
             reply::json(&Load { server_load: server.load.load(std::sync::atomic::Ordering::Relaxed) })
         }
         Page::Version => reply::json(&Version { version: &server.options.version }),
+        Page::ResetPrefixCache => {
+            server.engines.iter().for_each(EngineHandle::reset_prefix_cache);
+            Response::new(Body::Empty)
+        }
         Page::Metrics if head.extensions.get::<AcceptGauges>().is_some() => exposition::gauges(server),
         Page::Metrics => exposition::text(server, head.method == Method::GET),
     }
@@ -158,6 +189,14 @@ async fn endpoint(
     };
     let response = match endpoint {
         Endpoint::Completions => completions::answer(server, asked, body).await?,
+        Endpoint::Chat => chat::answer(server, asked, body).await?,
+        Endpoint::RenderCompletion => return render::completion(server, body),
+        Endpoint::RenderChat => return render::chat(server, body),
+        Endpoint::Generate => return generate::answer(server, asked, body).await,
+        Endpoint::Tokenize => return tokens::tokenize(server, body),
+        Endpoint::Detokenize => return tokens::detokenize(server, body),
+        Endpoint::LoadAdapter => return adapters::load(server, body),
+        Endpoint::UnloadAdapter => return adapters::unload(server, body),
     };
     let whole = !matches!(response.body(), Body::Stream(_));
     match text(LOAD_FORMAT).filter(|_| whole).and_then(|format| server.load_report(format)) {
@@ -212,7 +251,7 @@ fn may_enter(server: &Inner, head: &request::Parts) -> bool {
 /// A path that no endpoint has: one slash too many is a redirection.
 fn unknown(server: &Inner, head: &request::Parts) -> Response<Body> {
     let path = head.uri.path();
-    match path.strip_suffix('/').and_then(find) {
+    match path.strip_suffix('/').and_then(|path| find(server, path)) {
         Some((_, _, Route::Page(Page::Metrics))) => exposition::text(server, false),
         Some((known, ..)) => {
             let host =

@@ -1,0 +1,15 @@
+//! The model server: its HTTP surface (`model_server/`).
+
+mod answer;
+mod http;
+
+use serde_json::Value;
+use tests::outcome::Outcome;
+
+/// Runs one case of the file `model_server/<file>`.
+pub(crate) fn run(file: &str, case: &Value) -> Outcome {
+    match file.rsplit('/').next().unwrap_or(file) {
+        "http" => http::run(case),
+        other => Outcome::NotBuilt(format!("no adapter for {other}")),
+    }
+}
