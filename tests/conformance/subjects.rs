@@ -2,7 +2,8 @@
 //!
 //! A subject is a function that runs one case: it builds what `given` describes, asks our code, and compares the
 //! answer with `then` as the README beside the file says. It lives in `<folder>.rs` or `<folder>/<file>.rs`. It may
-//! call a case not built only where the support list does so for a plugin type that the case configures.
+//! call a case not built only where the support list does so for a plugin type that the case configures, or where one
+//! table in it names the feature that the case asks for.
 
 use crate::config;
 use crate::config_data;
