@@ -8,10 +8,12 @@
 pub mod headers;
 mod hooks;
 mod locate;
+mod model_rename;
 mod model_rewrites;
 mod response;
 
 pub use hooks::Hooks;
+pub use model_rename::ModelRename;
 pub use model_rewrites::{ModelRewrites, RewriteRule, RewriteTarget};
 pub use response::ResponseTracker;
 

@@ -3,6 +3,7 @@
 mod inflight_load;
 mod parsers;
 mod plugin_state;
+mod rewrite;
 mod token_producer;
 
 use executor::{Real, Rt};
@@ -18,6 +19,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/responses" => parsers::responses(case),
         "request_control/inflight_load" => inflight_load::run(case),
         "request_control/lifecycle" => lifecycle(case),
+        "request_control/rewrite" => rewrite::run(case),
         "request_control/producers" => producers(case),
         _ => Outcome::Failed(format!("no adapter for {file}")),
     }

@@ -99,7 +99,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("request_control/producers_latency", NotBuilt("latency producers")),
     ("request_control/producers_render", NotBuilt("the token producer over render endpoints")),
     ("request_control/responses", Built(request_control::run)),
-    ("request_control/rewrite", NotBuilt("model rewrite")),
+    ("request_control/rewrite", Built(request_control::run)),
     ("request_control/screeners", NotBuilt("screeners")),
     ("scheduling/filters", Built(scheduling::run)),
     ("scheduling/helpers", Built(scheduling::run)),

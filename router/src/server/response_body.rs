@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use executor::http::{Body, SendError};
 use http_body::{Frame, SizeHint};
-use memchr::memmem;
 
 use super::core::{Renamed, Ticket};
+use crate::director::ModelRename;
 use crate::headers::Headers;
 use crate::request::Parser;
 use crate::request_control::Usage;
@@ -32,7 +32,7 @@ pub(super) fn follow(
     let streaming = content_type.to_ascii_lowercase().contains("text/event-stream");
     let usage =
         UsageReader { headers, parser, streaming, kept: BytesMut::new(), overflown: false, latest: None };
-    let rename = renamed.map(Rename::new);
+    let rename = renamed.map(|names| ModelRename::new(&names.incoming, &names.target));
     let followed = Followed { body, usage, rename, ticket: Some(ticket), every_chunk, begun: false };
     Body::stream(followed)
 }
@@ -40,7 +40,7 @@ pub(super) fn follow(
 struct Followed {
     body: Body,
     usage: UsageReader,
-    rename: Option<Rename>,
+    rename: Option<ModelRename>,
     /// `None` behind the end. Dropped before it, it tells that the response broke off.
     ticket: Option<Ticket>,
     every_chunk: bool,
@@ -170,43 +170,6 @@ impl UsageReader {
     }
 }
 
-/// Gives a renamed model its name back (request-control spec 2.1): chunk by chunk, in the two spellings that
-/// JSON encoders use.
-struct Rename {
-    tight: (Vec<u8>, Vec<u8>),
-    spaced: (Vec<u8>, Vec<u8>),
-}
-
-impl Rename {
-    fn new(Renamed { incoming, target }: Renamed) -> Self {
-        let pair = |separator: &str| {
-            let spelled = |model: &str| format!("\"model\":{separator}\"{model}\"").into_bytes();
-            (spelled(&target), spelled(&incoming))
-        };
-        Rename { tight: pair(""), spaced: pair(" ") }
-    }
-
-    /// The spelling with a space is looked for only where the other was not found.
-    fn apply(&self, chunk: &Bytes) -> Bytes {
-        let replaced = replace(chunk, &self.tight).or_else(|| replace(chunk, &self.spaced));
-        replaced.unwrap_or_else(|| chunk.clone())
-    }
-}
-
-fn replace(chunk: &Bytes, (from, to): &(Vec<u8>, Vec<u8>)) -> Option<Bytes> {
-    let mut out = BytesMut::new();
-    let mut copied = 0;
-    for at in memmem::find_iter(chunk, from) {
-        out.extend_from_slice(&chunk[copied..at]);
-        out.extend_from_slice(to);
-        copied = at + from.len();
-    }
-    (copied > 0).then(|| {
-        out.extend_from_slice(&chunk[copied..]);
-        out.freeze()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,20 +216,5 @@ mod tests {
         reader.chunk(&chunk);
         assert!(reader.overflown && reader.kept.capacity() < KEPT);
         assert_eq!(reader.end(), None);
-    }
-
-    /// Facts of configuration spec 9.8.
-    #[test]
-    fn a_renamed_model_gets_its_name_back() {
-        let rename =
-            Rename::new(Renamed { incoming: "gpt-4-proxy".into(), target: "vllm-backend-01".into() });
-        for (given, expected) in [
-            (r#"{"model":"vllm-backend-01","x":1}"#, r#"{"model":"gpt-4-proxy","x":1}"#),
-            (r#"{"model": "vllm-backend-01"}"#, r#"{"model": "gpt-4-proxy"}"#),
-            (r#"data: {"model":"other"}"#, r#"data: {"model":"other"}"#),
-            ("data: [DONE]\n\n", "data: [DONE]\n\n"),
-        ] {
-            assert_eq!(rename.apply(&Bytes::from(given)), expected);
-        }
     }
 }
