@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use executor::http::Body;
-use executor::{Real, Rt};
+use executor::http::{Body, Endpoint};
+use executor::{Real, Rt, Server};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use router::data_layer::engine_gauges::{AcceptGauges, CacheConfig, EngineGauges};
@@ -207,5 +207,35 @@ fn ranks_are_chosen_by_header_or_by_load() {
         ranks[0].published().lock().gauges.waiting = 1;
         assert_eq!(ask(None).await, StatusCode::OK);
         assert_eq!(served(), [1, 2]);
+    });
+}
+
+#[test]
+fn a_socket_serves_the_same_function() {
+    let real = Real::builder().seed(1).build().unwrap();
+    real.run(|rt| async move {
+        let config = EngineConfig::new(Profile::VLLM_0_21, 64, 1024);
+        let (driver, handle) = Driver::new(&rt, config, Latency::Fixed(1_000)).unwrap();
+        drop(rt.daemon("engine", driver.run()));
+        let server = ModelServer::new(&rt, "0", vec![handle.clone()], ServerOptions::new("tiny", 1024));
+        let listener = Server::bind("127.0.0.1:0".parse().unwrap(), 16).await.unwrap();
+        let endpoint = Endpoint::from(listener.local_addr());
+        let service = move |request| {
+            let server = server.clone();
+            async move { server.handle(request).await }
+        };
+        let serving = listener.serve(service, std::future::pending(), Duration::from_secs(1));
+        drop(rt.spawn("server", serving));
+        let body = json!({"prompt": "abc", "max_tokens": 4, "logit_bias": {"67": 100}});
+        let answer = rt.http().send(&endpoint, completion(&body)).await.unwrap();
+        assert_eq!(json_of(answer).await["choices"][0]["text"], "aaaa");
+        // A client that goes away is noticed.
+        let body = json!({"prompt": "abc", "max_tokens": 1000, "stream": true});
+        let mut stream = rt.http().send(&endpoint, completion(&body)).await.unwrap();
+        stream.body_mut().frame().await.unwrap().unwrap();
+        drop(stream);
+        while handle.published().lock().aborted == 0 {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
     });
 }
