@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod cli;
+pub mod cluster;
 pub mod engine;
 pub mod hardware;
 mod input_error;

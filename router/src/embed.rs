@@ -10,6 +10,8 @@ use crate::config::fault::Fault;
 use crate::config::loader::{self, Options};
 use crate::config::notice::Notice;
 use crate::config::problem::Problems;
+use crate::config::schema::{EndpointPickerConfig, source_name};
+use crate::config::yaml::Node;
 use crate::data_layer::datastore::{Datastore, Plan};
 use crate::data_layer::dispatcher::BoundSource;
 use crate::data_layer::endpoints::Endpoints;
@@ -25,8 +27,8 @@ use crate::support::Registry;
 pub struct RouterConfig {
     /// Name of the configuration file, for errors.
     pub file: String,
-    /// Its text; empty = the built-in default configuration.
-    pub text: String,
+    /// What it says.
+    pub source: ConfigSource,
     /// The plugin types that it may name. Whoever embeds the router registers types of its own here: nothing is
     /// constructed before [`build`] has read and checked the whole text.
     pub types: Registry,
@@ -38,12 +40,30 @@ pub struct RouterConfig {
     pub proxy: ProxyOptions,
 }
 
+/// An `EndpointPickerConfig`.
+#[derive(Clone, Debug)]
+pub enum ConfigSource {
+    /// Text; empty = the built-in default configuration.
+    Text(String),
+    /// A part of another file, as it was read.
+    Tree(Node),
+}
+
 impl RouterConfig {
     /// Returns the configuration `text`, known as `file`, with default options.
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::from_source(file.into(), ConfigSource::Text(text.into()))
+    }
+
+    /// Returns the configuration `tree`, which stands in `file`, with default options.
+    pub fn inline(file: impl Into<String>, tree: Node) -> Self {
+        Self::from_source(file.into(), ConfigSource::Tree(tree))
+    }
+
+    fn from_source(file: String, source: ConfigSource) -> Self {
         RouterConfig {
-            file: file.into(),
-            text: text.into(),
+            file,
+            source,
             types: Registry::default(),
             options: Options::default(),
             director: DirectorOptions::default(),
@@ -76,9 +96,13 @@ pub struct Embedded {
 /// # Errors
 /// Everything that is wrong with the configuration, with its place.
 pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>> {
-    let RouterConfig { file, text, types, options, director: director_options, proxy } = config;
+    let RouterConfig { file, source, types, options, director: director_options, proxy } = config;
     let plugins = Handle::new(rt.clone());
-    let assembly = loader::load(&file, &text, &types, &plugins, &options)?;
+    let (file, parsed) = match &source {
+        ConfigSource::Text(text) => (source_name(&file, text), EndpointPickerConfig::parse(&file, text)?),
+        ConfigSource::Tree(tree) => (file.as_str(), EndpointPickerConfig::from_node(&file, tree)?),
+    };
+    let assembly = loader::load_parsed(file, &parsed, &types, &plugins, &options)?;
     let metrics = Metrics::default();
     let datastore = Rc::new(Datastore::new(rt, plan(&assembly.data_layer), &metrics));
     let pool = Rc::new(StorePool(datastore.endpoints().clone()));

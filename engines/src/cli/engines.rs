@@ -1,7 +1,12 @@
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
 use clap::Args;
+use executor::{Real, Rt, Server};
 use router::config::problem::Located;
 
 use super::Failure;
+use crate::model_server::{Driver, ModelServer, ServerOptions};
 use crate::scenario::{EngineGroup, Group, GroupLatency, Overrides};
 
 /// The arguments of `lockstep engines`.
@@ -13,6 +18,9 @@ pub struct EnginesArgs {
     /// Port of the first engine; the others have the ports behind it
     #[arg(long, value_name = "PORT", default_value_t = 8100, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
+    /// Address that the engines listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub bind: IpAddr,
     /// Model: a bundled model's name, or the path of a Hugging Face config.json
     #[arg(long, value_name = "MODEL", default_value = "qwen3-14b")]
     pub model: String,
@@ -30,7 +38,63 @@ pub struct EnginesArgs {
     pub seed: u64,
 }
 
+/// Connections that one engine serves at a time.
+const MAX_CONNECTIONS: usize = 16_384;
+
+/// How long requests in flight may take once the engines are told to end.
+const DRAIN: Duration = Duration::from_secs(5);
+
 impl EnginesArgs {
+    /// Serves the engines until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, and a port that cannot be bound.
+    pub fn run(&self) -> Result<(), Failure> {
+        let group = self.group()?;
+        let real = Real::builder().current_thread().seed(self.seed).build();
+        real.map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?
+            .run(|rt| self.serve(rt, group))
+    }
+
+    async fn serve(&self, rt: Rt, group: EngineGroup) -> Result<(), Failure> {
+        let mut running = Vec::new();
+        for (index, port) in (self.port..).take(group.count as usize).enumerate() {
+            let name = format!("{}-{index}", group.name);
+            let address = SocketAddr::from((self.bind, port));
+            let server = Server::bind(address, MAX_CONNECTIONS).await.map_err(|error| {
+                let accepted = "accepted: --port with as many free ports as engines";
+                Failure::new(format!("--port: {name} cannot listen on {address}: {error}; {accepted}"))
+            })?;
+            let (driver, handle) = Driver::new(&rt, group.config.clone(), group.latency.clone())
+                .map_err(|error| Failure::new(format!("{name} does not start: {error}")))?;
+            drop(rt.daemon("engine", driver.run()));
+            let options = ServerOptions::new(&group.placement.model.name, group.config.max_model_len);
+            let model = ModelServer::new(&rt, &name, vec![handle], options);
+            running.push((server, model));
+        }
+        let (stop, stopped) = rt.watch(false);
+        let mut serving = Vec::new();
+        for (server, model) in running {
+            let mut stopped = stopped.clone();
+            println!("{} at http://{}", group.placement.model.name, server.local_addr());
+            let answer = move |request| {
+                let model = model.clone();
+                async move { model.handle(request).await }
+            };
+            let until = async move {
+                // The sender's end says so too.
+                let _ = stopped.changed().await;
+            };
+            serving.push(rt.spawn("server", server.serve(answer, until, DRAIN)));
+        }
+        executor::termination().await;
+        drop(stop);
+        for server in serving {
+            let _ = server.await;
+        }
+        Ok(())
+    }
+
     /// Returns the engines to serve.
     ///
     /// # Errors

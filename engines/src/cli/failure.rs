@@ -3,6 +3,7 @@ use std::fmt;
 use router::config::problem::Problems;
 
 use crate::InputError;
+use crate::cluster::SimulationError;
 
 /// Why a command could not do what it was asked: one paragraph for each cause, each with its place and what is
 /// accepted.
@@ -48,5 +49,14 @@ impl From<Vec<InputError>> for Failure {
 impl<K> From<Problems<K>> for Failure {
     fn from(problems: Problems<K>) -> Self {
         Failure { causes: problems.list().iter().map(ToString::to_string).collect() }
+    }
+}
+
+impl From<SimulationError> for Failure {
+    fn from(error: SimulationError) -> Self {
+        match error {
+            SimulationError::Router(problems) => problems.into(),
+            SimulationError::Engine(error) | SimulationError::Workload(error) => error.into(),
+        }
     }
 }

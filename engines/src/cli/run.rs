@@ -1,11 +1,16 @@
+use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
 
 use clap::Args;
 use router::config::problem::Located;
+use router::embed::RouterConfig;
 
 use super::Failure;
 use crate::InputError;
+use crate::cluster;
 use crate::report::{Files, Observer, Progress, Report, RunEnd, Screen, Subject};
 use crate::scenario::{Plan, RouterSource, Scenario, WorkloadSource, WorkloadSpec};
 use crate::workload::Workload;
@@ -96,6 +101,22 @@ impl RunArgs {
         Ok(scenario)
     }
 
+    /// Runs the scenario and prints its screen.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, the scenario, the trace, the router's configuration or the output.
+    pub fn run(&self) -> Result<(), Failure> {
+        let screen = execute(self, |plan, workload, observer| {
+            let config = plan.router.config()?;
+            let clock = WallClock::start();
+            let mut end = cluster::simulate(plan, config, workload, observer)?;
+            end.wall = clock.elapsed();
+            Ok(end)
+        })?;
+        println!("{screen}");
+        Ok(())
+    }
+
     /// Returns the command that repeats the run; the seed is always in it.
     pub fn repeat(&self, seed: u64) -> String {
         let path = |path: &PathBuf| path.display().to_string();
@@ -129,13 +150,15 @@ impl RunArgs {
 /// What is wrong with the arguments, the scenario, the trace or the output, and what `simulate` fails with.
 pub fn execute(
     args: &RunArgs,
-    simulate: impl FnOnce(&Plan, Workload, &mut dyn Observer) -> Result<RunEnd, Failure>,
+    simulate: impl FnOnce(&Plan, Workload, Rc<RefCell<dyn Observer>>) -> Result<RunEnd, Failure>,
 ) -> Result<String, Failure> {
     let plan = args.scenario()?.plan()?;
     let workload = plan.workload.open(plan.seed)?;
     let files = args.out.as_deref().map(Files::create).transpose()?;
-    let mut report = Report::new(files, Progress::on_terminal(workload.remaining()));
-    let end = simulate(&plan, workload, &mut report)?;
+    let report = Rc::new(RefCell::new(Report::new(files, Progress::on_terminal(workload.remaining()))));
+    let end = simulate(&plan, workload, Rc::clone(&report) as Rc<RefCell<dyn Observer>>)?;
+    // Whoever still watched a run that is over has nothing more to say.
+    let report = report.replace(Report::new(None, Progress::hidden()));
     let finished = report.finish(plan.seed, end)?;
     let subject = Subject {
         workload: plan.workload.describe(),
@@ -146,7 +169,47 @@ pub fn execute(
     Ok(Screen { subject: &subject, finished: &finished }.to_string())
 }
 
+/// Measures how long a run takes on the wall: it is printed, and nothing depends on it.
+struct WallClock(std::time::Instant);
+
+impl WallClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the wall time of a whole run, for the reader of its screen"
+    )]
+    fn start() -> Self {
+        WallClock(std::time::Instant::now())
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the wall time of a whole run, for the reader of its screen"
+    )]
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 impl RouterSource {
+    /// Returns what the router is built from.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    fn config(&self) -> Result<RouterConfig, Failure> {
+        Ok(match self {
+            RouterSource::BuiltIn => RouterConfig::new("built-in configuration", ""),
+            RouterSource::File(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    let file = path.display();
+                    InputError::new(format!("cannot read {file}: {error}"))
+                        .accepted("an EndpointPickerConfig file")
+                })?;
+                RouterConfig::new(path.display().to_string(), text)
+            }
+            RouterSource::Inline { file, config } => RouterConfig::inline(file.clone(), config.value.clone()),
+        })
+    }
+
     /// Describes the source in a few words.
     fn describe(&self) -> String {
         match self {

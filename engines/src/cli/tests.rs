@@ -1,4 +1,6 @@
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
@@ -113,7 +115,11 @@ fn the_line_that_repeats_a_run_is_read_back_as_the_same_arguments() {
 }
 
 /// Ends every request after a second on the first engine.
-fn one_second_each(plan: &Plan, workload: Workload, observer: &mut dyn Observer) -> Result<RunEnd, Failure> {
+fn one_second_each(
+    plan: &Plan,
+    workload: Workload,
+    observer: Rc<RefCell<dyn Observer>>,
+) -> Result<RunEnd, Failure> {
     let mut engine = EngineTotals { name: format!("{}-0", plan.groups[0].name), ..EngineTotals::default() };
     let mut end = Instant::ZERO;
     for request in workload {
@@ -122,8 +128,8 @@ fn one_second_each(plan: &Plan, workload: Workload, observer: &mut dyn Observer)
         end = arrival + Duration::from_secs(1);
         let chosen =
             Decision { request: request.index, at: arrival, candidates: 1, endpoint: Ok(&engine.name) };
-        observer.decided(&chosen);
-        observer.request_ended(&RequestEnd {
+        observer.borrow_mut().decided(&chosen);
+        observer.borrow_mut().request_ended(&RequestEnd {
             request: request.index,
             arrival,
             endpoint: Some(&engine.name),
@@ -154,7 +160,7 @@ fn a_run_prints_its_screen_and_writes_its_files() {
 
 #[test]
 fn a_run_is_refused_before_it_starts() {
-    let never = |_: &Plan, _: Workload, _: &mut dyn Observer| -> Result<RunEnd, Failure> {
+    let never = |_: &Plan, _: Workload, _: Rc<RefCell<dyn Observer>>| -> Result<RunEnd, Failure> {
         panic!("nothing is simulated")
     };
     let error = execute(&run_args("--trace no/such/trace"), never).unwrap_err().to_string();

@@ -55,13 +55,27 @@ pub fn load(
     options: &Options,
 ) -> Result<Assembly, Problems<Fault>> {
     let config = EndpointPickerConfig::parse(file, text)?;
+    load_parsed(source_name(file, text), &config, registry, handle, options)
+}
+
+/// Loads what was read from `file`, as [`load`] does.
+///
+/// # Errors
+/// Everything that is wrong, with its place; see [`Fault`].
+pub fn load_parsed(
+    file: &str,
+    config: &EndpointPickerConfig,
+    registry: &Registry,
+    handle: &Handle,
+    options: &Options,
+) -> Result<Assembly, Problems<Fault>> {
     let mut loader = Loader {
-        config: &config,
+        config,
         registry,
         handle,
         options,
         gates: FeatureGates::default(),
-        problems: Problems::new(source_name(file, text)),
+        problems: Problems::new(file),
         plugins: Vec::new(),
         notices: Vec::new(),
     };

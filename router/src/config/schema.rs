@@ -130,7 +130,16 @@ impl EndpointPickerConfig {
         let mut found = Problems::new(source_name(file, text));
         let text = if text.is_empty() { BUILT_IN } else { text };
         let node = yaml::parse(text, &mut found);
-        let cursor = node.as_ref().map(Cursor::root);
+        Self::read(node.as_ref(), found)
+    }
+
+    /// Reads a configuration that is a part of `file`, strictly.
+    pub fn from_node(file: &str, node: &Node) -> Result<Self, Problems<Fault>> {
+        Self::read(Some(node), Problems::new(file))
+    }
+
+    fn read(node: Option<&Node>, mut found: Problems) -> Result<Self, Problems<Fault>> {
+        let cursor = node.map(Cursor::root);
         let identity = cursor.as_ref().map(|c| wrong_identity(c.node)).unwrap_or_default();
         let config = cursor.and_then(|c| EndpointPickerConfig::decode(&c, &mut found));
         let mut problems = found.map(Fault::Text);

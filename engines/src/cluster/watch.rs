@@ -1,0 +1,93 @@
+//! What the parts of a running cluster report, put together for the observer.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use executor::http::Endpoint;
+use router::server::Decided;
+use rustc_hash::FxHashMap;
+
+use crate::report::{Decision, Observer, RequestEnd};
+
+/// Header by which a decision finds the client's request: its place in the workload.
+pub(super) const REQUEST_ID: &str = "x-request-id";
+
+/// Brings decisions, tokens and ends to an [`Observer`] under the engines' names.
+pub(super) struct Watch {
+    observer: Rc<RefCell<dyn Observer>>,
+    engines: RefCell<Vec<Engine>>,
+    /// Look-ups only.
+    by_address: RefCell<FxHashMap<String, usize>>,
+    /// The engine of each open request. Look-ups only.
+    chosen: RefCell<FxHashMap<u64, usize>>,
+}
+
+struct Engine {
+    name: Rc<str>,
+    requests: Cell<u64>,
+}
+
+impl Watch {
+    pub(super) fn new(observer: Rc<RefCell<dyn Observer>>) -> Self {
+        Watch {
+            observer,
+            engines: RefCell::default(),
+            by_address: RefCell::default(),
+            chosen: RefCell::default(),
+        }
+    }
+
+    pub(super) fn add_engine(&self, endpoint: &Endpoint, name: &str) {
+        let mut engines = self.engines.borrow_mut();
+        self.by_address.borrow_mut().insert(endpoint.to_string(), engines.len());
+        engines.push(Engine { name: name.into(), requests: Cell::new(0) });
+    }
+
+    /// The requests that each engine was chosen for, in order.
+    pub(super) fn requests_by_engine(&self) -> Vec<u64> {
+        self.engines.borrow().iter().map(|engine| engine.requests.get()).collect()
+    }
+
+    pub(super) fn tokens_followed(&self, gap: Duration, times: u64) {
+        self.observer.borrow_mut().tokens_followed(gap, times);
+    }
+
+    pub(super) fn decided(&self, decided: &Decided<'_>) {
+        let Ok(request) = decided.request_id.parse() else { return };
+        let error;
+        let endpoint = match decided.destinations {
+            Ok(destinations) => {
+                let engine =
+                    destinations.first().and_then(|first| self.by_address.borrow().get(first).copied());
+                match engine {
+                    Some(engine) => {
+                        self.chosen.borrow_mut().insert(request, engine);
+                        Ok(self.count(engine))
+                    }
+                    None => return,
+                }
+            }
+            Err(failure) => {
+                error = failure.to_string();
+                Err(error.as_str())
+            }
+        };
+        let endpoint = endpoint.as_deref().map_err(|error| *error);
+        let (at, candidates) = (decided.at, decided.candidates);
+        self.observer.borrow_mut().decided(&Decision { request, at, candidates, endpoint });
+    }
+
+    fn count(&self, engine: usize) -> Rc<str> {
+        let engine = &self.engines.borrow()[engine];
+        engine.requests.set(engine.requests.get() + 1);
+        Rc::clone(&engine.name)
+    }
+
+    /// Reports the end of a request under the name of the engine that was chosen for it.
+    pub(super) fn request_ended(&self, end: &RequestEnd<'_>) {
+        let engine = self.chosen.borrow_mut().remove(&end.request);
+        let name = engine.map(|engine| Rc::clone(&self.engines.borrow()[engine].name));
+        self.observer.borrow_mut().request_ended(&RequestEnd { endpoint: name.as_deref(), ..*end });
+    }
+}

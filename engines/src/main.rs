@@ -1,0 +1,20 @@
+//! `lockstep`: simulate a cluster, or serve mock engines.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use engines::cli::{Cli, Command, Failure};
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().into_command() {
+        Command::Run(args) => args.run(),
+        Command::Engines(args) => args.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(Failure::EXIT_CODE)
+        }
+    }
+}
