@@ -2,6 +2,7 @@
 
 mod anthropic_parser;
 mod fields;
+mod grpc;
 pub mod json;
 mod openai_parser;
 mod parser;
@@ -9,6 +10,8 @@ mod passthrough_parser;
 mod prompt;
 mod registry;
 mod sse;
+mod vertexai_parser;
+mod vllmgrpc_parser;
 mod vllmhttp_parser;
 
 pub use anthropic_parser::AnthropicParser;
@@ -23,6 +26,8 @@ pub use prompt::{
 pub use registry::{ParserRegistry, TYPES, request_path};
 
 use registry::path_ends_with;
+pub use vertexai_parser::VertexAiParser;
+pub use vllmgrpc_parser::VllmGrpcParser;
 pub use vllmhttp_parser::VllmHttpParser;
 
 use std::any::Any;

@@ -122,7 +122,7 @@ impl<'a> Input<'a> {
             None if object.get(name).is_some_and(Value::is_null) => Err(WrongType),
             None => Ok(Input::Text("")),
             Some(Value::String(text)) => Ok(Input::Text(text)),
-            Some(Value::Array(items)) if items.first().is_some_and(Value::is_number) => {
+            Some(Value::Array(items)) if items.first().is_none_or(Value::is_number) => {
                 items.iter().map(token_id).collect::<Result<_, _>>().map(Input::Tokens)
             }
             Some(Value::Array(items)) => {

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    AnthropicParser, OpenAiParser, ParseError, ParsedBody, Parser, PassthroughParser, VllmHttpParser,
+    AnthropicParser, OpenAiParser, ParseError, ParsedBody, Parser, PassthroughParser, VertexAiParser,
+    VllmGrpcParser, VllmHttpParser,
 };
 use crate::headers::Headers;
 use crate::plugin::{Factory, Instance, Roles};
@@ -13,6 +14,8 @@ pub const TYPES: &[(&str, Factory)] = &[
     (OpenAiParser::TYPE, |name, _, _| Ok(instance(name, OpenAiParser))),
     (AnthropicParser::TYPE, |name, _, _| Ok(instance(name, AnthropicParser))),
     (VllmHttpParser::TYPE, |name, _, _| Ok(instance(name, VllmHttpParser))),
+    (VllmGrpcParser::TYPE, |name, _, _| Ok(instance(name, VllmGrpcParser))),
+    (VertexAiParser::TYPE, |name, _, _| Ok(instance(name, VertexAiParser))),
     (PassthroughParser::TYPE, |name, _, _| Ok(instance(name, PassthroughParser))),
 ];
 

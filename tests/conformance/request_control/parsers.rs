@@ -123,10 +123,16 @@ fn refusal(error: &ParseError) -> Value {
         ("invalid generate", "invalid-generate"),
         ("invalid or unsupported gRPC payload", "bad-grpc-frame"),
         ("unmarshaling ", "bad-protobuf"),
+        ("parsing ", "embedded"),
         ("missing tokenized input", "missing-tokenized-input"),
         ("not supported request inputType", "no-input"),
     ];
     let kind = match kinds.iter().find(|(prefix, _)| text.starts_with(prefix)) {
+        Some((_, "embedded")) => {
+            // The refusal of the JSON inside, behind the name of the message.
+            let inner = text.split_once(": ").map_or("", |(_, inner)| inner);
+            return refusal(&ParseError::new(inner));
+        }
         Some((_, kind)) => kind,
         None if text.ends_with("has no HttpBody") => "no-http-body",
         // The generate API passes the decoder's own words through.
@@ -137,8 +143,8 @@ fn refusal(error: &ParseError) -> Value {
 
 fn response_error(text: &str) -> &'static str {
     match text {
+        _ if text.starts_with("unrecognised gRPC response") => "unrecognised-grpc-response",
         _ if text.contains("gRPC frame") || text.contains("gRPC payload") => "bad-grpc-frame",
-        _ if text.contains("unrecognised gRPC response") => "unrecognised-grpc-response",
         _ if text.contains("unmarshaling") => "bad-protobuf",
         _ => "bad-json",
     }

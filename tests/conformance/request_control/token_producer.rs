@@ -29,10 +29,7 @@ fn answer(given: &Value, rt: Rt) -> Value {
     };
     let mut headers = parsers::headers(&given["request"]["headers"]);
     headers.insert(":path", given["request"]["path"].as_str().unwrap_or_default());
-    let registry = match parsers::registry(given) {
-        Ok(registry) => registry,
-        Err(_) => ParserRegistry::default(),
-    };
+    let registry = ParserRegistry::default();
     let (body, _) =
         registry.parse(&headers, parsers::bytes(&given["request"], "body")).expect("a body that parses");
     let mut request = InferenceRequest { headers, body: Some(body), ..InferenceRequest::default() };
