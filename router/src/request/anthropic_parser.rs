@@ -4,7 +4,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{
-    Messages, ParseError, ParsedBody, Parser, Payload, RequestKind, Verbatim, fields, json, request_path, sse,
+    Messages, ParseError, ParsedBody, Parser, Payload, Prompt, RequestKind, Verbatim, fields, json,
+    request_path, sse,
 };
 use crate::headers::Headers;
 use crate::request_control::Usage;
@@ -44,10 +45,13 @@ impl Parser for AnthropicParser {
         if !path.ends_with("/messages") {
             return Err(ParseError(format!("unsupported API endpoint: {path}")));
         }
-        let fields = json::decode_object(&body)
+        let json::Body { fields, shadowed } = json::decode_body(&body)
             .map_err(|error| ParseError(format!("error unmarshaling request body: {error}")))?;
-        let messages = Messages::read(&fields, None)
-            .map_err(|_| ParseError::new("error parsing messages request: a field has the wrong type"))?;
+        let wrong = || ParseError::new("error parsing messages request: a field has the wrong type");
+        let messages = Messages::read(&fields, None).map_err(|_| wrong())?;
+        if !Prompt::accepts(RequestKind::Messages, &shadowed) {
+            return Err(wrong());
+        }
         if messages.messages.is_empty() {
             return Err(ParseError::new("invalid messages request: must have at least one message"));
         }

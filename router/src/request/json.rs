@@ -1,8 +1,11 @@
 //! JSON as the llm-d Router reads and writes it.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Write as _;
 
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use super::ParseError;
@@ -23,6 +26,58 @@ pub fn decode_object(text: &[u8]) -> Result<Map<String, Value>, ParseError> {
         Value::String(_) => Err(ParseError::new("expected a JSON object, got a string")),
         Value::Array(_) => Err(ParseError::new("expected a JSON object, got an array")),
     }
+}
+
+/// A decoded body, with the values that later members of the same name have replaced.
+pub(super) struct Body {
+    /// The members; of equal names the last counts.
+    pub(super) fields: Map<String, Value>,
+    /// Replaced members, each as an object of its own: the llm-d Router reads them too, and refuses a body for them.
+    pub(super) shadowed: Vec<Map<String, Value>>,
+}
+
+/// Decodes a request body, as [`decode_object`] does.
+///
+/// # Errors
+/// Those of [`decode_object`].
+pub(super) fn decode_body(text: &[u8]) -> Result<Body, ParseError> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Body;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a JSON object")
+        }
+
+        fn visit_unit<E>(self) -> Result<Body, E> {
+            Ok(Body { fields: Map::new(), shadowed: Vec::new() })
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Body, A::Error> {
+            let mut body = Body { fields: Map::new(), shadowed: Vec::new() };
+            while let Some((name, value)) = members.next_entry::<String, Value>()? {
+                match body.fields.entry(name) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(value);
+                    }
+                    Entry::Occupied(mut entry) => {
+                        let replaced = std::mem::replace(entry.get_mut(), value);
+                        body.shadowed.push([(entry.key().clone(), replaced)].into_iter().collect());
+                    }
+                }
+            }
+            Ok(body)
+        }
+    }
+    let decode = |text: &[u8]| {
+        let mut decoder = serde_json::Deserializer::from_slice(text);
+        let body = decoder.deserialize_any(Members)?;
+        decoder.end().map(|()| body)
+    };
+    decode(text).or_else(|error| match mend(text) {
+        Cow::Borrowed(_) => Err(ParseError::new(error.to_string())),
+        Cow::Owned(mended) => decode(mended.as_bytes()).map_err(|e| ParseError::new(e.to_string())),
+    })
 }
 
 /// Decodes any JSON text, as [`decode_object`] does.
@@ -271,6 +326,17 @@ mod tests {
         assert_eq!(decode_object(b"null"), Ok(Map::new()));
         for text in [&b"[]"[..], b"1", b"\"x\"", b"true", b"", b"{} x", b"{\"a\":}", b"{\"a\":1e999}"] {
             assert!(decode_object(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn replaced_members_are_kept_aside() {
+        let body = decode_body(br#"{"a":1,"b":2,"a":"\ud800"}"#).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(Value::Object(body.fields), serde_json::json!({"a": "\u{fffd}", "b": 2}));
+        assert_eq!(body.shadowed.len(), 1);
+        assert_eq!(body.shadowed[0]["a"], 1);
+        for text in [&b"[]"[..], b"1", b"", b"{} x", b"{\"a\":1e999}"] {
+            assert!(decode_body(text).is_err(), "{text:?}");
         }
     }
 

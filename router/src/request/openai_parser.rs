@@ -32,7 +32,7 @@ impl OpenAiParser {
     /// # Errors
     /// A body that is not JSON, or that lacks what its API demands.
     pub(super) fn parse(kind: RequestKind, body: &[u8]) -> Result<ParsedBody, ParseError> {
-        let fields = json::decode_object(body)
+        let json::Body { fields, shadowed } = json::decode_body(body)
             .map_err(|error| ParseError(format!("error unmarshaling request bodyMap: {error}")))?;
         let complete = match Prompt::read(kind, &fields, None).unwrap_or_default() {
             Prompt::None => false,
@@ -57,7 +57,7 @@ impl OpenAiParser {
             RequestKind::Images => ("invalid images generations request: must have prompt field", &[]),
             _ => ("invalid completions request: must have prompt field", &["max_tokens"]),
         };
-        if !complete {
+        if !complete || !Prompt::accepts(kind, &shadowed) {
             return Err(ParseError::new(refusal));
         }
         Ok(ParsedBody {

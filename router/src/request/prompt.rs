@@ -59,6 +59,11 @@ impl<'a> Prompt<'a> {
         })
     }
 
+    /// Returns whether each of `parts` of a body has the types that a body of its kind has.
+    pub(super) fn accepts(kind: RequestKind, parts: &[Map<String, Value>]) -> bool {
+        parts.iter().all(|part| Prompt::read(kind, part, None).is_ok())
+    }
+
     /// Returns the salt that separates tenants' caches; empty = none.
     pub fn cache_salt(&self) -> &'a str {
         match self {

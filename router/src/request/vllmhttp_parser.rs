@@ -39,11 +39,14 @@ impl Parser for VllmHttpParser {
         if !path.ends_with(PATH) {
             return Err(ParseError(format!("unsupported path: {path}")));
         }
-        let fields = json::decode_object(&body)?;
+        let json::Body { fields, shadowed } = json::decode_body(&body)?;
         let refuse = |why: &str| ParseError(format!("invalid generate request: {why}"));
         let Ok(Prompt::Generate(generate)) = Prompt::read(RequestKind::Generate, &fields, None) else {
             return Err(refuse("a field has the wrong type"));
         };
+        if !Prompt::accepts(RequestKind::Generate, &shadowed) {
+            return Err(refuse("a repeated field has the wrong type"));
+        }
         if generate.token_ids.is_empty() {
             return Err(refuse("must have non-empty token_ids field"));
         }
