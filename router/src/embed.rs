@@ -15,10 +15,10 @@ use crate::config::yaml::Node;
 use crate::data_layer::datastore::{Datastore, Plan};
 use crate::data_layer::dispatcher::BoundSource;
 use crate::data_layer::endpoints::Endpoints;
-use crate::director::{Director, DirectorOptions, Hooks, Pool, RewriteRule};
+use crate::director::{Director, DirectorOptions, Pool, RewriteRule};
 use crate::endpoint::Endpoint;
 use crate::metrics::Registry as Metrics;
-use crate::plugin::{Handle, Instance, TypedName};
+use crate::plugin::{Handle, run_periodic};
 use crate::server::{Core, CoreHandle, Proxy, ProxyOptions};
 use crate::support::Registry;
 
@@ -108,22 +108,13 @@ pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>>
     let pool = Rc::new(StorePool(datastore.endpoints().clone()));
     // A detector that the file declares is refused until it is built; the default one is this.
     let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
-    let hooks = hooks(&assembly);
-    let Assembly { scheduler, parsers, discovery, notices, .. } = assembly;
+    run_periodic(rt, &plugins.instances());
+    let Assembly { scheduler, hooks, parsers, discovery, notices, .. } = assembly;
     let (core, handle) = Core::new(rt, pool, metrics, |pool| {
         Director::new(rt.clone(), pool, scheduler, admission, hooks, director_options)
     });
     let proxy = Proxy::new(rt.clone(), handle.clone(), parsers, proxy);
     Ok(Embedded { core, handle, proxy, datastore, plugins, discovery, notices })
-}
-
-fn hooks(assembly: &Assembly) -> Hooks {
-    let instances: Vec<Instance> =
-        assembly.plugins.iter().filter_map(|plugin| plugin.instance.clone()).collect();
-    let by_id = |id: &TypedName| instances.iter().find(|instance| instance.id == *id).cloned();
-    let producers: Vec<Instance> =
-        assembly.hooks.producers.iter().filter_map(|hook| by_id(&hook.id)).collect();
-    Hooks::new(&instances, &producers)
 }
 
 fn plan(plan: &DataLayerPlan) -> Plan {

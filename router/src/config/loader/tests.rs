@@ -145,11 +145,10 @@ fn unbuilt_types_are_refused_before_anything_is_constructed() {
     registry.register(PluginType::new(Area::Scorer, "acme-scorer", Stability::Stable), |_, _, _| {
         panic!("nothing may be constructed")
     });
-    let text =
-        "plugins: [{type: acme-scorer}, {type: vertexai-parser}]\nparser: {pluginRef: vllmgrpc-parser}\n";
+    let text = "plugins: [{type: acme-scorer}, {type: predicted-latency-producer}, {type: precise-prefix-cache-producer}]";
     let problems = load_with(&registry, text, &Options::default()).expect_err("two types are not built");
     let found: Vec<_> = problems.list().iter().map(|p| (p.kind, p.path.as_str())).collect();
-    assert_eq!(found, [(Fault::NotBuilt, "plugins[1]"), (Fault::NotBuilt, "parser")]);
+    assert_eq!(found, [(Fault::NotBuilt, "plugins[1]"), (Fault::NotBuilt, "plugins[2]")]);
 }
 
 #[test]
