@@ -238,6 +238,9 @@ pub enum FactoryError {
     /// The parameters do not decode or are out of range.
     #[error(transparent)]
     Parameters(#[from] ParameterError),
+    /// The parameters ask for a part of the type that is not built yet; the text says which.
+    #[error("{0} is not built yet")]
+    NotBuilt(String),
     /// Anything else: what is wrong and what is accepted.
     #[error("{0}")]
     Other(String),

@@ -35,9 +35,8 @@ pub struct TokenProducer {
 pub fn factory(name: &str, parameters: &Parameters, _handle: &Handle) -> Result<Instance, FactoryError> {
     let parameters = parameters.decode::<TokenProducerParameters>()?.checked()?;
     if parameters.wants_render() {
-        return Err(FactoryError::Other(
-            "the vLLM render backend of 'token-producer' is not built yet; without 'vllm' and 'modelName' it estimates"
-                .to_owned(),
+        return Err(FactoryError::NotBuilt(
+            "the vLLM render backend (without 'vllm' and 'modelName' it estimates)".to_owned(),
         ));
     }
     let producer = TokenProducer { estimate: Estimate::new(parameters.estimate.unwrap_or_default()) };

@@ -44,6 +44,10 @@ impl Loader<'_> {
                 let path = path_of(&given.path, wrong);
                 self.problems.push(Fault::BadParameters, at, path, message(&wrong.message));
             }
+            (FactoryError::NotBuilt(_), _) => {
+                let message = format!("plugin type {}, plugin '{}': {error}", spec.plugin_type, spec.name);
+                self.problems.push_at(Fault::NotBuilt, spec, message);
+            }
             _ => {
                 let place = given.map_or_else(|| spec.with(()), |g| g.with(()));
                 self.problems.push_at(Fault::BadParameters, &place, message(error));

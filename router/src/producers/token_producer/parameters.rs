@@ -1,6 +1,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::config::scalars::parse_duration;
 use crate::plugin::ParameterError;
 
 /// Parameters of `token-producer`.
@@ -174,6 +175,15 @@ impl TokenProducerParameters {
         }
         if (self.vllm.is_some() || self.uds_tokenizer_config.is_some()) && self.model_name.is_empty() {
             return refuse("'modelName' must be specified");
+        }
+        if let Some(vllm) = &self.vllm {
+            for (name, text) in [("timeout", &vllm.timeout), ("mmTimeout", &vllm.mm_timeout)] {
+                if !text.is_empty()
+                    && let Err(why) = parse_duration(text)
+                {
+                    return refuse(&format!("invalid '{name}': {why}"));
+                }
+            }
         }
         let Some(EstimateParameters { image, video }) = &self.estimate else { return Ok(self) };
         if !matches!(image.mode.as_str(), "" | "dynamic" | "static") {
