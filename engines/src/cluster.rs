@@ -31,6 +31,10 @@ use watch::Watch;
 /// Port of every simulated server.
 const PORT: u16 = 8000;
 
+/// Simulated time without anything happening to any request after which what is open is given up: the longest step
+/// of an engine is far shorter.
+const STALL: Duration = Duration::from_secs(3600);
+
 /// Where the simulated router listens.
 const ROUTER: &str = "router";
 
@@ -207,6 +211,7 @@ fn router_address() -> Endpoint {
 /// workload broke off with.
 async fn inject(rt: &Rt, workload: Workload, model: &str, watch: &Rc<Watch>) -> Option<InputError> {
     let client = Client::new(rt, router_address(), model, Rc::clone(watch));
+    let (give_up, given_up) = rt.watch(false);
     let mut open = Vec::new();
     let mut broken_off = None;
     for request in workload {
@@ -218,15 +223,21 @@ async fn inject(rt: &Rt, workload: Workload, model: &str, watch: &Rc<Watch>) -> 
             }
         };
         rt.sleep_until(executor::Instant::ZERO + request.arrival).await;
-        open.push(rt.spawn_local("client", client.clone().exchange(request)));
+        open.push(rt.spawn_local("client", client.clone().exchange(request, given_up.clone())));
         // Ended exchanges are let go as new ones come: memory follows the open ones.
-        if open.len().is_power_of_two() && open.len() >= 1024 {
+        if open.len() == open.capacity() {
             open.retain(|exchange| !exchange.is_finished());
         }
     }
-    for exchange in open {
-        // A panic of a client is a finding of the run.
-        drop(exchange.await);
+    for mut exchange in open {
+        let mut before = watch.progress();
+        while rt.timeout(STALL, &mut exchange).await.is_err() {
+            let now = watch.progress();
+            if now == before {
+                give_up.send(true);
+            }
+            before = now;
+        }
     }
     broken_off
 }

@@ -14,7 +14,6 @@ use crate::config::schema::{EndpointPickerConfig, source_name};
 use crate::config::yaml::Node;
 use crate::data_layer::datastore::{Datastore, Plan};
 use crate::data_layer::dispatcher::BoundSource;
-use crate::data_layer::endpoints::Endpoints;
 use crate::director::{Director, DirectorOptions, Pool, RewriteRule};
 use crate::endpoint::Endpoint;
 use crate::metrics::Registry as Metrics;
@@ -105,7 +104,7 @@ pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>>
     let assembly = loader::load_parsed(file, &parsed, &types, &plugins, &options)?;
     let metrics = Metrics::default();
     let datastore = Rc::new(Datastore::new(rt, plan(&assembly.data_layer), &metrics));
-    let pool = Rc::new(StorePool(datastore.endpoints().clone()));
+    let pool = Rc::new(StorePool(Rc::clone(&datastore)));
     // A detector that the file declares is refused until it is built; the default one is this.
     let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
     run_periodic(rt, &plugins.instances());
@@ -135,12 +134,13 @@ fn plan(plan: &DataLayerPlan) -> Plan {
     }
 }
 
-/// The datastore as the director sees it.
-struct StorePool(Endpoints);
+/// The datastore as the director sees it. The core owns it: endpoints are polled for as long as the core lives,
+/// whoever else holds the datastore.
+struct StorePool(Rc<Datastore>);
 
 impl Pool for StorePool {
     fn endpoints(&self) -> Rc<Vec<Rc<Endpoint>>> {
-        self.0.snapshot()
+        self.0.endpoints().snapshot()
     }
 
     fn priority(&self, _: &str) -> Option<i64> {

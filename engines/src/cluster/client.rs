@@ -1,11 +1,14 @@
 //! The clients of a workload.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::http::{Body, Endpoint};
+use executor::sync::watch;
 use executor::{Instant, Rt};
+use futures::future::{Either, select};
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use router::request::{CompletionCall, TokenizedPrompt};
@@ -30,13 +33,21 @@ impl Client {
         Client { rt: rt.clone(), router, model: model.into(), watch }
     }
 
-    /// Sends one request, reads its answer to the end and reports it.
-    pub(super) async fn exchange(self, request: workload::Request) {
+    /// Sends one request, reads its answer to the end and reports it. When `give_up` ends first, the client goes
+    /// away and the request counts as failed.
+    pub(super) async fn exchange(self, request: workload::Request, mut give_up: watch::Receiver<bool>) {
         let arrival = self.rt.now();
         let prompt = request.prompt.to_token_ids();
         let call = Arc::new(InProcessCall::new(Arc::clone(&prompt), request.output_tokens));
         let mut first_token = None;
-        let failure = self.send(&request, prompt, &call, &mut first_token).await.err();
+        let failure = {
+            let sent = pin!(self.send(&request, prompt, &call, &mut first_token));
+            let given_up = pin!(give_up.changed());
+            match select(sent, given_up).await {
+                Either::Left((sent, _)) => sent.err(),
+                Either::Right(_) => Some("the run made no progress any more".to_owned()),
+            }
+        };
         let tokens = call.receipt().map(|receipt| receipt.tokens).unwrap_or_default();
         let outcome = failure.as_deref().map_or(Outcome::Done, Outcome::Failed);
         self.watch.request_ended(&RequestEnd {

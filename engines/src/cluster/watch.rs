@@ -21,6 +21,8 @@ pub(super) struct Watch {
     by_address: RefCell<FxHashMap<String, usize>>,
     /// The engine of each open request. Look-ups only.
     chosen: RefCell<FxHashMap<u64, usize>>,
+    /// Grows with everything that happens to a request.
+    progress: Cell<u64>,
 }
 
 struct Engine {
@@ -35,6 +37,7 @@ impl Watch {
             engines: RefCell::default(),
             by_address: RefCell::default(),
             chosen: RefCell::default(),
+            progress: Cell::new(0),
         }
     }
 
@@ -49,11 +52,22 @@ impl Watch {
         self.engines.borrow().iter().map(|engine| engine.requests.get()).collect()
     }
 
+    /// A number that grows with everything that happens to a request.
+    pub(super) fn progress(&self) -> u64 {
+        self.progress.get()
+    }
+
+    fn note_progress(&self) {
+        self.progress.set(self.progress.get() + 1);
+    }
+
     pub(super) fn tokens_followed(&self, gap: Duration, times: u64) {
+        self.note_progress();
         self.observer.borrow_mut().tokens_followed(gap, times);
     }
 
     pub(super) fn decided(&self, decided: &Decided<'_>) {
+        self.note_progress();
         let Ok(request) = decided.request_id.parse() else { return };
         let error;
         let endpoint = match decided.destinations {
@@ -86,6 +100,7 @@ impl Watch {
 
     /// Reports the end of a request under the name of the engine that was chosen for it.
     pub(super) fn request_ended(&self, end: &RequestEnd<'_>) {
+        self.note_progress();
         let engine = self.chosen.borrow_mut().remove(&end.request);
         let name = engine.map(|engine| Rc::clone(&self.engines.borrow()[engine].name));
         self.observer.borrow_mut().request_ended(&RequestEnd { endpoint: name.as_deref(), ..*end });

@@ -18,14 +18,24 @@ pub struct Collector {
     ttft: Latencies,
     itl: Latencies,
     e2e: Latencies,
-    failures: BTreeMap<String, u64>,
+    /// By the reason without its numbers: the first such reason, and how many there were.
+    failures: BTreeMap<String, (String, u64)>,
 }
 
 impl Collector {
-    /// Returns why requests failed and how often, the most frequent reason first.
+    /// Returns why requests failed and how often, the most frequent reason first. Reasons that differ in numbers
+    /// alone are one, told with the numbers of the first.
     pub fn failures(&self) -> Vec<(String, u64)> {
-        let mut failures: Vec<(String, u64)> =
-            self.failures.iter().map(|(reason, count)| (reason.clone(), *count)).collect();
+        let told = |(kind, (first, count)): (&String, &(String, u64))| {
+            let reason = match count {
+                _ if kind == "other reasons" => kind.clone(),
+                1 => first.clone(),
+                _ if kind == first => first.clone(),
+                _ => format!("as {first:?}"),
+            };
+            (reason, *count)
+        };
+        let mut failures: Vec<(String, u64)> = self.failures.iter().map(told).collect();
         failures.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         failures
     }
@@ -66,8 +76,11 @@ impl Collector {
     }
 
     fn count_failure(&mut self, reason: &str) {
-        let known = self.failures.len() < MAX_REASONS || self.failures.contains_key(reason);
-        *self.failures.entry(if known { reason } else { "other reasons" }.to_owned()).or_default() += 1;
+        let kind = without_numbers(reason);
+        let known = self.failures.len() < MAX_REASONS || self.failures.contains_key(&kind);
+        let kind = if known { kind } else { "other reasons".to_owned() };
+        let failure = self.failures.entry(kind).or_insert_with(|| (reason.to_owned(), 0));
+        failure.1 += 1;
     }
 }
 
@@ -137,4 +150,17 @@ impl Latencies {
             p99: percentile(0.99),
         }
     }
+}
+
+/// Returns the reason with `#` for each number.
+fn without_numbers(reason: &str) -> String {
+    let mut kind = String::with_capacity(reason.len());
+    for c in reason.chars() {
+        match c.is_ascii_digit() {
+            true if kind.ends_with('#') => {}
+            true => kind.push('#'),
+            false => kind.push(c),
+        }
+    }
+    kind
 }

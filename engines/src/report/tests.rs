@@ -93,12 +93,24 @@ fn a_run_without_requests_has_no_latencies_and_no_nan() {
 fn reasons_for_failure_are_bounded() {
     let mut collector = Collector::default();
     for i in 0..100 {
-        let reason = format!("reason {i}");
+        let reason = format!("reason {}", "x".repeat(i as usize));
         collector.request_ended(&ended(i, None, 0, Outcome::Failed(&reason)));
     }
     let failures = collector.failures();
     assert_eq!(failures.len(), 17);
     assert_eq!(failures[0], ("other reasons".to_owned(), 84));
+}
+
+#[test]
+fn reasons_that_differ_in_numbers_are_one() {
+    let mut collector = Collector::default();
+    for (i, reason) in
+        ["the prompt has 50 tokens", "the prompt has 612 tokens", "refused"].into_iter().enumerate()
+    {
+        collector.request_ended(&ended(i as u64, None, 0, Outcome::Failed(reason)));
+    }
+    let expected = [("as \"the prompt has 50 tokens\"".to_owned(), 2), ("refused".to_owned(), 1)];
+    assert_eq!(collector.failures(), expected);
 }
 
 #[test]
