@@ -1,15 +1,19 @@
 //! What arrives: requests from a recorded trace or drawn from distributions.
 
 mod prompt;
+mod spread;
 pub mod synthetic;
 mod trace;
 
 pub use prompt::{Prompt, Segment, TOKEN_IDS};
+pub use spread::Timestamps;
 pub use synthetic::Synthetic;
 pub use trace::{TraceFormat, TraceReader};
 
 use std::num::NonZeroU64;
 use std::time::Duration;
+
+use spread::Spread;
 
 use crate::InputError;
 
@@ -42,13 +46,19 @@ pub struct Workload {
 #[derive(Debug)]
 enum Source {
     Trace(TraceReader),
+    Spread(Spread<TraceReader>),
     Synthetic(synthetic::Requests),
 }
 
 impl Workload {
-    /// Returns the requests that `trace` holds.
-    pub fn from_trace(trace: TraceReader) -> Self {
-        Workload { source: Source::Trace(trace), rate_scale: 1.0, left: u64::MAX }
+    /// Returns the requests that `trace` holds, its timestamps taken as `timestamps` says. Azure's are exact and
+    /// always taken as recorded.
+    pub fn from_trace(trace: TraceReader, timestamps: Timestamps) -> Self {
+        let source = match (trace.format(), timestamps) {
+            (TraceFormat::Mooncake, Timestamps::Spread) => Source::Spread(Spread::new(trace)),
+            _ => Source::Trace(trace),
+        };
+        Workload { source, rate_scale: 1.0, left: u64::MAX }
     }
 
     /// Returns the requests that `synthetic` describes, drawn from streams of `seed`.
@@ -82,7 +92,7 @@ impl Workload {
     /// Returns how many requests are still to come where that is known without reading on.
     pub fn remaining(&self) -> Option<u64> {
         match &self.source {
-            Source::Trace(_) => None,
+            Source::Trace(_) | Source::Spread(_) => None,
             Source::Synthetic(requests) => Some(requests.remaining().min(self.left)),
         }
     }
@@ -95,6 +105,7 @@ impl Iterator for Workload {
         self.left = self.left.checked_sub(1)?;
         let mut request = match &mut self.source {
             Source::Trace(trace) => trace.next()?,
+            Source::Spread(spread) => spread.next()?,
             Source::Synthetic(requests) => Ok(requests.next()?),
         };
         if let Ok(request) = &mut request
@@ -115,7 +126,8 @@ mod tests {
         2023-11-16 18:00:00.0,10,1\n2023-11-16 18:00:01.0,20,2\n2023-11-16 18:00:04.0,30,3\n";
 
     fn workload() -> Workload {
-        Workload::from_trace(TraceReader::from_reader("t.csv", Box::new(TRACE.as_bytes())).unwrap())
+        let trace = TraceReader::from_reader("t.csv", Box::new(TRACE.as_bytes())).unwrap();
+        Workload::from_trace(trace, Timestamps::Spread)
     }
 
     fn arrivals(workload: Workload) -> Vec<f64> {

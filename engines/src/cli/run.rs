@@ -13,7 +13,7 @@ use crate::InputError;
 use crate::cluster;
 use crate::report::{Files, Observer, Progress, Report, RunEnd, Screen, Subject};
 use crate::scenario::{Plan, RouterSource, Scenario, WorkloadSource, WorkloadSpec};
-use crate::workload::Workload;
+use crate::workload::{Timestamps, Workload};
 
 /// The arguments of `lockstep run`; a flag overrides what the scenario says.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -42,6 +42,9 @@ pub struct RunArgs {
     /// Multiply the rate of arrival
     #[arg(long, value_name = "FACTOR")]
     pub rate_scale: Option<f64>,
+    /// Requests with one timestamp of a Mooncake trace arrive spread up to the next timestamp, or all at once
+    #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(Timestamps::NAMES))]
+    pub timestamps: Option<String>,
     /// Run the first N requests of a trace, or draw N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
@@ -65,10 +68,14 @@ impl RunArgs {
         };
         if let Some(trace) = &self.trace {
             let source = WorkloadSource::Trace(flag("--trace", trace.clone()));
-            scenario.workload = WorkloadSpec { source, rate_scale: 1.0, requests: None };
+            let timestamps = Timestamps::default();
+            scenario.workload = WorkloadSpec { source, rate_scale: 1.0, timestamps, requests: None };
         }
         if let Some(scale) = self.rate_scale {
             scenario.workload.rate_scale = scale;
+        }
+        if let Some(timestamps) = self.timestamps.as_deref().and_then(Timestamps::from_name) {
+            scenario.workload.timestamps = timestamps;
         }
         if let Some(requests) = self.requests.and_then(NonZeroU64::new) {
             scenario.workload.limit(requests);
@@ -133,6 +140,7 @@ impl RunArgs {
         add("--model", self.model.clone());
         add("--gpu", self.gpu.clone());
         add("--tp", self.tp.map(|n| n.to_string()));
+        add("--timestamps", self.timestamps.clone());
         add("--rate-scale", self.rate_scale.map(|factor| factor.to_string()));
         add("--requests", self.requests.map(|n| n.to_string()));
         add("--seed", Some(seed.to_string()));
@@ -232,6 +240,9 @@ impl WorkloadSpec {
     /// Describes the workload in a few words.
     fn describe(&self) -> String {
         let source = match &self.source {
+            WorkloadSource::Trace(path) if self.timestamps == Timestamps::Recorded => {
+                format!("{}, timestamps as recorded", path.display())
+            }
             WorkloadSource::Trace(path) => path.display().to_string(),
             WorkloadSource::Synthetic(synthetic) => {
                 format!("synthetic, {} requests, {} a second", synthetic.requests, synthetic.arrivals.rate)

@@ -8,7 +8,7 @@ use router::config::problem::{Located, Problems, accepted_instead};
 use super::fields::{expected, expected_whole, refuse_input, whole};
 use crate::InputError;
 use crate::workload::synthetic::{Arrivals, Lengths, Process, SharedPrefix, Synthetic};
-use crate::workload::{MAX_TOKENS, TraceReader, Workload};
+use crate::workload::{MAX_TOKENS, Timestamps, TraceReader, Workload};
 
 /// What arrives: `workload` of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct WorkloadSpec {
     pub source: WorkloadSource,
     /// What the rate of arrival is multiplied with.
     pub rate_scale: f64,
+    /// What the timestamps of a trace mean.
+    pub timestamps: Timestamps,
     /// How many requests there are at most; `None` for all that a trace holds.
     pub requests: Option<NonZeroU64>,
 }
@@ -28,7 +30,7 @@ impl WorkloadSpec {
     /// When the trace cannot be read or begins like none, or a number is out of range.
     pub fn open(&self, seed: u64) -> Result<Workload, InputError> {
         let workload = match &self.source {
-            WorkloadSource::Trace(path) => Workload::from_trace(TraceReader::open(path)?),
+            WorkloadSource::Trace(path) => Workload::from_trace(TraceReader::open(path)?, self.timestamps),
             WorkloadSource::Synthetic(synthetic) => Workload::from_synthetic(synthetic, seed)
                 .map_err(|error| error.under("workload.synthetic"))?,
         };
@@ -65,6 +67,17 @@ impl Decode for WorkloadSpec {
                 }
                 scale => Some(scale.map_or(1.0, |scale| scale.value)),
             };
+            let timestamps = match fields.optional::<Located<String>>("timestamps") {
+                Some(word) => match Timestamps::from_name(&word.value) {
+                    Some(timestamps) => Some(timestamps),
+                    None => {
+                        let message = accepted_instead(&word.value, &Timestamps::NAMES);
+                        fields.refuse(word.at, word.path, message);
+                        None
+                    }
+                },
+                None => Some(Timestamps::default()),
+            };
             let requests = match requests {
                 Some(requests) if requests.value == 0 => {
                     fields.refuse(requests.at, requests.path, "no requests; accepted: a whole number from 1");
@@ -90,7 +103,7 @@ impl Decode for WorkloadSpec {
                     return None;
                 }
             };
-            Some(WorkloadSpec { source, rate_scale: rate_scale?, requests })
+            Some(WorkloadSpec { source, rate_scale: rate_scale?, timestamps: timestamps?, requests })
         })?
     }
 }
