@@ -58,6 +58,8 @@ pub struct Deprecation {
 pub struct Reference {
     /// Path of the parameter, keys joined by `.`.
     pub parameter: &'static str,
+    /// Parameter that counts in its place where it is absent or empty.
+    pub stand_in: Option<&'static str>,
     /// Name that is referred to where the parameter is absent.
     pub default: Option<&'static str>,
 }
@@ -169,7 +171,7 @@ const fn alpha(area: Area, name: &'static str) -> PluginType {
 }
 
 const fn by(parameter: &'static str) -> Reference {
-    Reference { parameter, default: None }
+    Reference { parameter, stand_in: None, default: None }
 }
 
 /// Every plugin type of the release.
@@ -223,8 +225,8 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::ProfileHandler, "pd-profile-handler")
         .deprecated("0.7.0", "0.9.0", "disagg-profile-handler")
         .refers_by(&[
-            by("prefixPluginName"),
-            Reference { parameter: "deciderPluginName", default: Some("prefix-based-pd-decider") },
+            Reference { stand_in: Some("prefixPluginType"), ..by("prefixPluginName") },
+            Reference { default: Some("prefix-based-pd-decider"), ..by("deciderPluginName") },
         ]),
     beta(Area::ProfileHandler, "disagg-headers-handler").deprecated(
         "0.9.0",

@@ -97,8 +97,11 @@ impl Loader<'_> {
         let Some(registered) = self.registry.get(&spec.plugin_type) else { return Vec::new() };
         let parameters = parameters(spec);
         let named = registered.info.references.iter().filter_map(|reference| {
-            let written = parameters.value().and_then(|p| text_at(p, reference.parameter));
-            written.or_else(|| reference.default.map(str::to_owned))
+            let written = |path: &'static str| parameters.value().and_then(|p| text_at(p, path));
+            let name = written(reference.parameter);
+            name.filter(|name| !name.is_empty() || reference.stand_in.is_none())
+                .or_else(|| reference.stand_in.and_then(written))
+                .or_else(|| reference.default.map(str::to_owned))
         });
         named.filter(|name| !name.is_empty()).collect()
     }

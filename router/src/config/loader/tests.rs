@@ -161,7 +161,8 @@ fn types_of_ones_own_take_part_and_referred_to_plugins_are_built_first() {
     }
     let mut registry = Registry::default();
     let mut referring = PluginType::new(Area::Producer, "acme-referring", Stability::Alpha);
-    referring.references = &[crate::support::Reference { parameter: "options.peer", default: None }];
+    referring.references =
+        &[crate::support::Reference { parameter: "options.peer", stand_in: None, default: None }];
     registry.register(referring, needs_peer);
     registry.register(PluginType::new(Area::Producer, "acme-producer", Stability::Stable), |name, _, _| {
         Ok(echo(name))
@@ -178,6 +179,27 @@ fn types_of_ones_own_take_part_and_referred_to_plugins_are_built_first() {
     assert_eq!(first(alone), Fault::UnknownPluginReference);
     let itself = "plugins: [{type: acme-referring, parameters: {options: {peer: acme-referring}}}]";
     assert_eq!(first(itself), Fault::PluginReferenceCycle);
+}
+
+#[test]
+fn the_old_name_of_a_reference_counts_where_the_new_one_is_empty() {
+    let first = |parameters: &str| {
+        let text = format!(
+            "plugins:\n- {{type: pd-profile-handler, parameters: {{{parameters}}}}}\n- type: prefix-based-pd-decider\n- {{type: prefix-cache-scorer, name: known}}\n- type: decode-filter\nschedulingProfiles:\n- {{name: decode, plugins: [{{pluginRef: decode-filter}}]}}\n"
+        );
+        let loaded = load_with(&Registry::default(), &text, &Options::default());
+        loaded.err().map(|problems| problems.list()[0].kind)
+    };
+    for (parameters, fault) in [
+        ("", None),
+        ("prefixPluginType: known", None),
+        ("prefixPluginType: ghost", Some(Fault::UnknownPluginReference)),
+        ("prefixPluginName: '', prefixPluginType: ghost", Some(Fault::UnknownPluginReference)),
+        ("prefixPluginName: ghost", Some(Fault::UnknownPluginReference)),
+        ("prefixPluginName: known, prefixPluginType: ghost", None),
+    ] {
+        assert_eq!(first(parameters), fault, "{parameters}");
+    }
 }
 
 #[test]
