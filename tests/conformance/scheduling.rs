@@ -1,4 +1,5 @@
-//! `scheduling/`: scorers, filters, pickers, profiles and profile handlers, built through their factories.
+//! `scheduling/`: scorers, filters, pickers, profiles and profile handlers, built through their factories;
+//! whole configurations, loaded as at start-up.
 
 mod given;
 mod helpers;
@@ -8,6 +9,7 @@ mod plugins;
 mod profile_handlers;
 mod profiles;
 mod samples;
+mod scheduler;
 mod scoring;
 
 use serde_json::{Value, json};
@@ -28,6 +30,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "scheduling/pickers" => pickers::run(given, then),
         "scheduling/profiles" => profiles::run(given, then),
         "scheduling/profile_handlers" => profile_handlers::run(given, then),
+        "scheduling/scheduler" => scheduler::run(given, then),
         "scheduling/helpers" => helpers::run(group(case), given, then),
         _ => Outcome::Failed(format!("no adapter for {file}")),
     }

@@ -106,6 +106,6 @@ const TABLE: &[(&str, Subject)] = &[
     ("scheduling/pickers", Built(scheduling::run)),
     ("scheduling/profile_handlers", Built(scheduling::run)),
     ("scheduling/profiles", Built(scheduling::run)),
-    ("scheduling/scheduler", NotBuilt("the scheduler")),
+    ("scheduling/scheduler", Built(scheduling::run)),
     ("scheduling/scorers", Built(scheduling::run)),
 ];

@@ -135,7 +135,8 @@ fn encoder_item(value: &Value) -> EncoderItem {
     }
 }
 
-fn metrics(value: &Value) -> Metrics {
+/// Returns the metrics of a scrape as old as the case says.
+pub(super) fn metrics(value: &Value) -> Metrics {
     let models = |name: &str| {
         let models = value[name].as_object().into_iter().flatten();
         Rc::new(models.map(|(k, v)| (k.clone(), v.as_i64().unwrap_or_default())).collect::<BTreeMap<_, _>>())

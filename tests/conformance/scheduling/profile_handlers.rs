@@ -170,12 +170,8 @@ fn schedule_once(given: &Value, scheduler: &Scheduler, recorder: &Recorder, hand
     let cx = SchedulingContext { request: &request, candidates: &candidates, now: given::now() };
     let profile = |result: &Option<ProfileRunResult>| {
         let result = result.as_ref()?;
-        let addresses = result.targets.iter().map(|t| &t.endpoint.metadata);
-        let addresses: Vec<String> = addresses.map(|m| format!("{} {}", m.address, m.port)).collect();
-        let mut answer = json!({ "targets": profiles::targets(result), "addresses": addresses });
-        if !result.scored.is_empty() {
-            answer["scored"] = json!(profiles::scored(result, &cx));
-        }
+        let mut answer = profiles::answer(result, &cx);
+        answer["addresses"] = json!(profiles::addresses(result));
         Some(answer)
     };
     let profiles: Map<String, Value> =
@@ -221,7 +217,7 @@ fn headers(request: &InferenceRequest) -> Value {
 }
 
 /// Returns the kind of a failure by its message, and the status that the director gives it.
-fn failure(error: &PluginError) -> Value {
+pub(super) fn failure(error: &PluginError) -> Value {
     let message = error.to_string();
     let kinds = [
         ("failed to run any scheduler profile", "no-profile-run"),

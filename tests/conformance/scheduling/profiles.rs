@@ -81,3 +81,18 @@ pub(super) fn scored(result: &ProfileRunResult, cx: &SchedulingContext<'_>) -> M
 pub(super) fn targets(result: &ProfileRunResult) -> Vec<String> {
     result.targets.iter().map(|t| t.endpoint.metadata.id.to_string()).collect()
 }
+
+/// Returns "address port" of the targets in order.
+pub(super) fn addresses(result: &ProfileRunResult) -> Vec<String> {
+    let metadata = result.targets.iter().map(|t| &t.endpoint.metadata);
+    metadata.map(|m| format!("{} {}", m.address, m.port)).collect()
+}
+
+/// Returns the targets, and the scores where the profile handler kept them.
+pub(super) fn answer(result: &ProfileRunResult, cx: &SchedulingContext<'_>) -> Value {
+    let mut answer = json!({ "targets": targets(result) });
+    if !result.scored.is_empty() {
+        answer["scored"] = json!(scored(result, cx));
+    }
+    answer
+}
