@@ -14,8 +14,8 @@ use crate::config::schema::{EndpointPickerConfig, source_name};
 use crate::config::yaml::Node;
 use crate::data_layer::datastore::{Datastore, Plan};
 use crate::data_layer::dispatcher::BoundSource;
-use crate::director::{Director, DirectorOptions, Pool, RewriteRule};
-use crate::endpoint::Endpoint;
+use crate::data_layer::objects::{Objects, PoolIdentity};
+use crate::director::{Director, DirectorOptions, Pool};
 use crate::metrics::Registry as Metrics;
 use crate::plugin::{Handle, run_periodic};
 use crate::server::{Core, CoreHandle, Proxy, ProxyOptions};
@@ -33,6 +33,8 @@ pub struct RouterConfig {
     pub types: Registry,
     /// What the command line adds.
     pub options: Options,
+    /// The pool that the router serves.
+    pub pool: PoolIdentity,
     /// Options of the director.
     pub director: DirectorOptions,
     /// Limits of the proxy.
@@ -65,6 +67,7 @@ impl RouterConfig {
             source,
             types: Registry::default(),
             options: Options::default(),
+            pool: PoolIdentity::default(),
             director: DirectorOptions::default(),
             proxy: ProxyOptions::default(),
         }
@@ -82,6 +85,8 @@ pub struct Embedded {
     pub proxy: Proxy,
     /// Takes the endpoints.
     pub datastore: Rc<Datastore>,
+    /// Takes objectives, rewrites, pods and the pool itself.
+    pub objects: Rc<Objects>,
     /// All instances, for those who look for a role of their own (discovery).
     pub plugins: Handle,
     /// Name of the plugin that finds endpoints, where the configuration names one.
@@ -95,7 +100,7 @@ pub struct Embedded {
 /// # Errors
 /// Everything that is wrong with the configuration, with its place.
 pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>> {
-    let RouterConfig { file, source, types, options, director: director_options, proxy } = config;
+    let RouterConfig { file, source, types, pool, options, director: director_options, proxy } = config;
     let plugins = Handle::new(rt.clone());
     let (file, parsed) = match &source {
         ConfigSource::Text(text) => (source_name(&file, text), EndpointPickerConfig::parse(&file, text)?),
@@ -104,16 +109,17 @@ pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>>
     let assembly = loader::load_parsed(file, &parsed, &types, &plugins, &options)?;
     let metrics = Metrics::default();
     let datastore = Rc::new(Datastore::new(rt, plan(&assembly.data_layer), &metrics));
-    let pool = Rc::new(StorePool(Rc::clone(&datastore)));
+    // The core owns them, and with them the datastore: endpoints are polled for as long as the core lives.
+    let objects = Rc::new(Objects::new(pool, Rc::clone(&datastore), None));
     // A detector that the file declares is refused until it is built; the default one is this.
     let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
     run_periodic(rt, &plugins.instances());
     let Assembly { scheduler, hooks, parsers, discovery, notices, .. } = assembly;
-    let (core, handle) = Core::new(rt, pool, metrics, |pool| {
+    let (core, handle) = Core::new(rt, Rc::clone(&objects) as Rc<dyn Pool>, metrics, |pool| {
         Director::new(rt.clone(), pool, scheduler, admission, hooks, director_options)
     });
     let proxy = Proxy::new(rt.clone(), handle.clone(), parsers, proxy);
-    Ok(Embedded { core, handle, proxy, datastore, plugins, discovery, notices })
+    Ok(Embedded { core, handle, proxy, datastore, objects, plugins, discovery, notices })
 }
 
 fn plan(plan: &DataLayerPlan) -> Plan {
@@ -131,23 +137,5 @@ fn plan(plan: &DataLayerPlan) -> Plan {
         sources: plan.polling.iter().map(source).collect(),
         base: plan.base_tick,
         listeners: plan.all_endpoint_listeners().map(|listener| Rc::clone(&listener.plugin)).collect(),
-    }
-}
-
-/// The datastore as the director sees it. The core owns it: endpoints are polled for as long as the core lives,
-/// whoever else holds the datastore.
-struct StorePool(Rc<Datastore>);
-
-impl Pool for StorePool {
-    fn endpoints(&self) -> Rc<Vec<Rc<Endpoint>>> {
-        self.0.endpoints().snapshot()
-    }
-
-    fn priority(&self, _: &str) -> Option<i64> {
-        None
-    }
-
-    fn rewrite_rule(&self, _: &str) -> Option<Rc<RewriteRule>> {
-        None
     }
 }

@@ -92,7 +92,7 @@ impl ServeArgs {
     }
 
     async fn serve(self, rt: Rt, config: RouterConfig) -> Result<(), Failure> {
-        let Embedded { core, handle, proxy, datastore, plugins, discovery, notices } =
+        let Embedded { core, handle, proxy, datastore, plugins, discovery, notices, .. } =
             embed::build(&rt, config).map_err(Failure::Configuration)?;
         for notice in &notices {
             match notice {
