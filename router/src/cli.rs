@@ -3,9 +3,11 @@
 //! Everything in here belongs to the production host: it reads files, binds sockets, takes signals and ends the
 //! process. Errors go to standard error and the process ends with 2.
 
+mod check;
 mod failure;
 mod serve;
 
+pub use check::{CheckArgs, PluginsArgs};
 pub use failure::Failure;
 pub use serve::ServeArgs;
 
@@ -26,14 +28,25 @@ pub struct Cli {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Serve as a reverse proxy.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
+    /// Check a configuration file and print what it amounts to.
+    Check(CheckArgs),
+    /// List the plugin types of the pinned release, and which of them this build has.
+    Plugins(PluginsArgs),
 }
 
 impl Cli {
     /// Runs the command and says on standard error why it could not.
     pub fn run(self) -> ExitCode {
-        let Command::Serve(args) = self.command;
-        match args.run() {
+        let done = match self.command {
+            Command::Serve(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::Plugins(args) => {
+                args.run();
+                Ok(())
+            }
+        };
+        match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 eprintln!("{failure}");

@@ -11,6 +11,7 @@ mod frontend;
 mod headers;
 mod pool;
 mod proxy;
+mod request_metrics;
 mod response_body;
 
 pub use self::core::{Core, CoreHandle, Decided};

@@ -9,6 +9,7 @@ use executor::http::Endpoint;
 use executor::{Real, Rt, Server};
 
 use super::Failure;
+use super::check::read;
 use crate::config::notice::Notice;
 use crate::data_layer::EndpointNotifier;
 use crate::embed::{self, Embedded, RouterConfig};
@@ -77,8 +78,7 @@ impl ServeArgs {
     fn config(&self) -> Result<RouterConfig, Failure> {
         let mut config = match (&self.config_file, &self.config_text) {
             (Some(path), _) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| Failure::Unreadable(path.clone(), error))?;
+                let text = read(path)?;
                 RouterConfig::new(path.display().to_string(), text)
             }
             (None, Some(text)) => RouterConfig::new("--config-text", text.clone()),

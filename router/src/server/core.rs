@@ -15,6 +15,7 @@ use futures::future::{Either, select};
 use slab::Slab;
 
 use super::pool::HealthyPool;
+use super::request_metrics::{Measured, RequestMetrics};
 use crate::director::headers::REQUEST_ID;
 use crate::director::{Director, ForwardedBody, Pool, RequestInput, ResponseTracker};
 use crate::error::{ErrorCode, InferenceError, PluginError};
@@ -79,8 +80,15 @@ pub struct Core {
     metrics: Registry,
     commands: mpsc::Receiver<Command>,
     handle: mpsc::UnboundedSender<Command>,
-    responses: RefCell<Slab<ResponseTracker>>,
+    requests: RequestMetrics,
+    responses: RefCell<Slab<Followed>>,
     watch: Option<Watch>,
+}
+
+/// A response, and what is counted of its request; nothing for a request without a body.
+struct Followed {
+    tracker: ResponseTracker,
+    measured: Option<Measured>,
 }
 
 type Watch = Box<dyn Fn(&Decided<'_>)>;
@@ -111,6 +119,7 @@ impl Core {
     ) -> (Self, CoreHandle) {
         let pool = Rc::new(HealthyPool::new(rt, pool));
         let director = director(Rc::clone(&pool) as Rc<dyn Pool>);
+        let requests = RequestMetrics::new(&metrics);
         // Bounded by the requests that clients have open.
         let (sender, commands) = rt.mpsc_unbounded();
         let handle = CoreHandle {
@@ -126,6 +135,7 @@ impl Core {
             metrics,
             commands,
             handle: sender,
+            requests,
             responses: RefCell::default(),
             watch: None,
         };
@@ -152,7 +162,7 @@ impl Core {
                     let routed = core.director.handle_bodyless(&mut headers);
                     // A client that went away drops the route, and with it its ticket.
                     drop(reply.send(routed.map_err(without_status).and_then(|(destination, tracker)| {
-                        let ticket = core.follow(tracker);
+                        let ticket = core.follow(Followed { tracker, measured: None });
                         Ok(Route {
                             endpoint: parse_endpoint(&destination)?,
                             destination_header: destination,
@@ -165,20 +175,22 @@ impl Core {
                     })));
                 }
                 Command::Head { key, headers, reply } => {
-                    if let Some(tracker) = core.responses.borrow_mut().get_mut(key) {
-                        drop(reply.send(tracker.head(headers, Default::default()).clone()));
+                    if let Some(followed) = core.responses.borrow_mut().get_mut(key) {
+                        drop(reply.send(followed.tracker.head(headers, Default::default()).clone()));
                     }
                 }
                 Command::Chunk { key, usage } => {
-                    if let Some(tracker) = core.responses.borrow_mut().get_mut(key) {
-                        tracker.chunk(usage);
+                    if let Some(followed) = core.responses.borrow_mut().get_mut(key) {
+                        followed.tracker.chunk(usage);
+                        if let Some(measured) = &mut followed.measured {
+                            measured.chunk(core.rt.now());
+                        }
                     }
                 }
                 Command::End { key, usage, seen } => {
-                    let tracker = core.responses.borrow_mut().try_remove(key);
-                    match tracker {
-                        Some(tracker) if seen => drop(tracker.end(usage)),
-                        tracker => drop(tracker),
+                    let followed = core.responses.borrow_mut().try_remove(key);
+                    if let Some(followed) = followed {
+                        core.ended(followed, usage, seen);
                     }
                 }
                 Command::Unreachable { endpoint } => core.pool.eject(&endpoint, core.rt.now()),
@@ -191,6 +203,7 @@ impl Core {
     async fn route(&self, input: RequestInput, mut reply: oneshot::Sender<Result<Route, InferenceError>>) {
         let request_id =
             self.watch.as_ref().and(input.headers.get(REQUEST_ID)).unwrap_or_default().to_owned();
+        let (received, model) = (self.rt.now(), input.body.model.clone());
         let routed = {
             let decision = pin!(self.director.handle_request(input));
             let gone = pin!(reply.closed());
@@ -209,7 +222,11 @@ impl Core {
                 destinations: routed.as_ref().map(|routed| routed.destinations.as_slice()),
             });
         }
+        if let Err(error) = &routed {
+            self.requests.failed(&model, &error.code.to_string());
+        }
         let route = routed.and_then(|routed| {
+            let measured = self.requests.routed(&model, &routed.response, received, routed.stream);
             let destination_header = routed.destination_header();
             let first = routed.destinations.first().map_or("", String::as_str);
             let target = &routed.request().target_model;
@@ -223,14 +240,25 @@ impl Core {
                 destination_header,
                 body: Some(routed.body),
                 skip_response_processing: routed.skip_response_processing,
-                ticket: self.follow(routed.response),
+                ticket: self.follow(Followed { tracker: routed.response, measured }),
             })
         });
         drop(reply.send(route));
     }
 
-    fn follow(&self, tracker: ResponseTracker) -> Ticket {
-        let key = self.responses.borrow_mut().insert(tracker);
+    fn ended(&self, followed: Followed, usage: Option<Usage>, seen: bool) {
+        let Followed { tracker, measured } = followed;
+        if let Some(measured) = &measured {
+            self.requests.ended(measured, usage, seen, self.rt.now());
+        }
+        // Dropped, the tracker tells its hooks that the response broke off.
+        if seen {
+            tracker.end(usage);
+        }
+    }
+
+    fn follow(&self, followed: Followed) -> Ticket {
+        let key = self.responses.borrow_mut().insert(followed);
         Ticket { key, commands: Some(self.handle.clone()) }
     }
 }

@@ -1,0 +1,72 @@
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use executor::{Real, Rt};
+
+use super::Failure;
+use crate::config::{check, loader};
+use crate::plugin::Handle;
+use crate::support::Registry;
+
+/// The arguments of `lockstep-router check`.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// EndpointPickerConfig file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Let plugins of Alpha stability run
+    #[arg(long)]
+    pub allow_experimental_plugins: bool,
+}
+
+impl CheckArgs {
+    /// Loads the file as `serve` would and prints what it amounts to.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with its place.
+    pub fn run(&self) -> Result<(), Failure> {
+        let text = read(&self.file)?;
+        let real = Real::builder().current_thread().build().map_err(Failure::Runtime)?;
+        real.run(|rt| self.load(rt, &text))
+    }
+
+    #[expect(clippy::unused_async, reason = "instances are built inside a runtime")]
+    async fn load(&self, rt: Rt, text: &str) -> Result<(), Failure> {
+        let options = loader::Options {
+            allow_experimental: self.allow_experimental_plugins,
+            ..loader::Options::default()
+        };
+        let file = self.file.display().to_string();
+        let assembly = loader::load(&file, text, &Registry::default(), &Handle::new(rt), &options)
+            .map_err(Failure::Configuration)?;
+        print!("{}", check::summary(&assembly));
+        Ok(())
+    }
+}
+
+/// The arguments of `lockstep-router plugins`.
+#[derive(Args, Clone, Debug)]
+pub struct PluginsArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl PluginsArgs {
+    /// Prints every plugin type with its area, stability and whether this build has it.
+    pub fn run(&self) {
+        let registry = Registry::default();
+        match self.json {
+            true => println!("{:#}", check::plugin_types_json(&registry)),
+            false => print!("{}", check::plugin_types(&registry)),
+        }
+    }
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::Unreadable(path.to_owned(), error))
+}
