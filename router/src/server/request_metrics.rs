@@ -10,16 +10,17 @@ use crate::director::headers::DEFAULT_FAIRNESS_ID;
 use crate::metrics::{Metric, Registry};
 use crate::request_control::Usage;
 
-/// Most different (model, target model, fairness id) that have series of their own. Clients choose these texts: what
-/// comes beyond counts under [`OTHER`], so that no client can make the page grow without end.
-const MOST_LABELS: usize = 1024;
+/// Most different texts that a label shows: clients choose them (configuration spec 11.5).
+const MOST: usize = 1000;
 
-/// The label values of requests that have no series of their own.
+/// What the texts beyond are shown as.
 const OTHER: &str = "other";
 
 /// The metrics of requests.
 pub(super) struct RequestMetrics {
-    known: RefCell<BTreeSet<[String; 3]>>,
+    /// Model and target model share one set.
+    models: Bounded,
+    fairness_ids: Bounded,
     total: Metric,
     errors: Metric,
     running: Metric,
@@ -44,7 +45,8 @@ impl RequestMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
         let metric = |name: &str| registry.metric(&format!("llm_d_epp_request_{name}"));
         RequestMetrics {
-            known: RefCell::default(),
+            models: Bounded::default(),
+            fairness_ids: Bounded::default(),
             total: metric("total"),
             errors: metric("error_total"),
             running: metric("running"),
@@ -66,9 +68,10 @@ impl RequestMetrics {
         streaming: bool,
     ) -> Option<Measured> {
         let request = tracker.request()?;
-        let [model, target, fairness] =
-            self.bounded([incoming_model, &request.target_model, &request.fairness_id]);
-        let labels = [model, target, fairness, request.priority.to_string()];
+        let model = self.models.admit(incoming_model);
+        let target = self.models.admit(&request.target_model);
+        let fairness = self.fairness_ids.admit(&request.fairness_id);
+        let labels = [model.to_owned(), target.to_owned(), fairness.to_owned(), request.priority.to_string()];
         let measured = Measured { labels, received, first_chunk: None, streaming };
         self.total.inc(&measured.labels());
         self.size.observe(&measured.labels(), request.size_bytes as f64);
@@ -80,21 +83,8 @@ impl RequestMetrics {
 
     /// Counts a request for `model` that got none.
     pub(super) fn failed(&self, model: &str, code: &str) {
-        let [model, target, fairness] = self.bounded([model, model, DEFAULT_FAIRNESS_ID]);
-        self.errors.inc(&[&model, &target, &fairness, "0", code]);
-    }
-
-    fn bounded(&self, labels: [&str; 3]) -> [String; 3] {
-        let labels = labels.map(str::to_owned);
-        let mut known = self.known.borrow_mut();
-        if known.contains(&labels) {
-            return labels;
-        }
-        if known.len() >= MOST_LABELS {
-            return [OTHER, OTHER, OTHER].map(str::to_owned);
-        }
-        known.insert(labels.clone());
-        labels
+        let model = self.models.admit(model);
+        self.errors.inc(&[model, model, DEFAULT_FAIRNESS_ID, "0", code]);
     }
 
     /// Counts a response; `usage` is what it reported, and `seen` whether it came to its end.
@@ -138,6 +128,25 @@ impl Measured {
     }
 }
 
+/// A set of texts that grows up to [`MOST`].
+#[derive(Default)]
+struct Bounded(RefCell<BTreeSet<String>>);
+
+impl Bounded {
+    /// Returns the text where it is admitted, as the first ones are for ever; else [`OTHER`]. Empty stays empty.
+    fn admit<'a>(&self, text: &'a str) -> &'a str {
+        let mut known = self.0.borrow_mut();
+        if text.is_empty() || known.contains(text) {
+            return text;
+        }
+        if known.len() >= MOST {
+            return OTHER;
+        }
+        known.insert(text.to_owned());
+        text
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,8 +160,8 @@ mod tests {
         }
         let series =
             |text: &str| text.lines().filter(|l| l.starts_with("llm_d_epp_request_error_total{")).count();
-        assert_eq!(series(&registry.text()), MOST_LABELS + 1);
-        let other = metrics.errors.value(&[OTHER, OTHER, OTHER, "0", "NotFound"]);
-        assert_eq!(other, Some((5000 - MOST_LABELS) as f64));
+        assert_eq!(series(&registry.text()), MOST + 1);
+        let other = metrics.errors.value(&[OTHER, OTHER, DEFAULT_FAIRNESS_ID, "0", "NotFound"]);
+        assert_eq!(other, Some((5000 - MOST) as f64));
     }
 }
