@@ -87,7 +87,7 @@ impl Unpark {
         self.unpark_with(0)
     }
 
-    /// Ends the wait and leaves `token` (below 64) for [`Park::token`].
+    /// Ends the wait and leaves `token` (below 64) for [`Park::cancel`].
     pub(crate) fn unpark_with(self, token: u8) -> bool {
         match self.0 {
             UnparkInner::Real(unpark) => unpark.unpark(token),
