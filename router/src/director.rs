@@ -40,6 +40,10 @@ use crate::scheduling::{Scheduler, SchedulingResult};
 /// What a producer may take when it declares no deadline of its own.
 const PRODUCER_DEADLINE: Duration = Duration::from_millis(400);
 
+/// How much longer a body may become by being written anew before its buffer has to grow: a rewritten model, a
+/// parameter that a plugin added. Unit: bytes.
+const ROOM: usize = 128;
+
 /// What the director asks of the pool.
 pub trait Pool {
     /// Returns the endpoints of this moment, in the fixed order of the datastore.
@@ -392,7 +396,7 @@ impl Director {
 
         let body = request.body.as_mut();
         let (body, stream, skip_response_processing) = match body {
-            Some(body) => (repackage(body), body.stream, body.skip_response_processing),
+            Some(body) => (repackage(body, request.size_bytes), body.stream, body.skip_response_processing),
             None => (ForwardedBody::Bytes(Bytes::new()), false, false),
         };
         if let ForwardedBody::Bytes(bytes) = &body {
@@ -470,14 +474,16 @@ fn host_port(endpoint: &Endpoint) -> String {
     EndpointMetadata::host_port(&endpoint.metadata)
 }
 
-/// Takes what is forwarded out of a body; what only the decision needed goes with it.
-fn repackage(body: &mut ParsedBody) -> ForwardedBody {
+/// Takes what is forwarded out of a body that came with `size` bytes; what only the decision needed goes with it.
+fn repackage(body: &mut ParsedBody, size: usize) -> ForwardedBody {
     body.embedded = None;
     body.verbatim = None;
     body.tokenized_prompt = None;
     match std::mem::take(&mut body.payload) {
         Payload::Empty => ForwardedBody::Bytes(Bytes::new()),
-        Payload::Json(fields) => ForwardedBody::Bytes(json::encode_object(&fields).into()),
+        Payload::Json(fields) => {
+            ForwardedBody::Bytes(json::encode_object_of_size(&fields, size + ROOM).into())
+        }
         Payload::Raw(bytes) | Payload::Protobuf(bytes) => ForwardedBody::Bytes(bytes),
         Payload::InProcess(call) => ForwardedBody::InProcess(call),
     }

@@ -30,9 +30,9 @@ pub struct ApproximateIndex {
     ids: BTreeMap<EndpointId, Slot>,
     slots: Vec<Option<Holder>>,
     free: Vec<Slot>,
-    /// Slots by object, a short cut past the comparison of names; holds the objects so that no address is used
-    /// twice.
-    objects: FxHashMap<usize, (Rc<EndpointMetadata>, Slot)>,
+    /// Slots by object, `None` for an endpoint without one: a short cut past the comparison of names. Holds the
+    /// objects so that no address is used twice.
+    objects: FxHashMap<usize, (Rc<EndpointMetadata>, Option<Slot>)>,
     /// Endpoints that are gone and have leftovers, the longest gone first.
     departed: VecDeque<EndpointId>,
 }
@@ -70,7 +70,7 @@ impl ApproximateIndex {
     pub fn matches<'a>(
         &mut self,
         chains: &[Vec<u64>],
-        endpoints: impl Iterator<Item = &'a Rc<EndpointMetadata>>,
+        endpoints: impl ExactSizeIterator<Item = &'a Rc<EndpointMetadata>>,
     ) -> Option<Vec<i64>> {
         let mut by_slot: Vec<i64> = Vec::new();
         for chain in chains {
@@ -84,6 +84,10 @@ impl ApproximateIndex {
         }
         if by_slot.is_empty() {
             return None;
+        }
+        // Objects that have been replaced go at the latest when there are more of them than endpoints.
+        if self.objects.len() > 2 * self.ids.len().max(endpoints.len()) + 64 {
+            self.objects.clear();
         }
         let count = |endpoint| self.slot(endpoint).map_or(0, |slot| by_slot[slot as usize]);
         Some(endpoints.map(count).collect())
@@ -166,15 +170,11 @@ impl ApproximateIndex {
     fn slot(&mut self, endpoint: &Rc<EndpointMetadata>) -> Option<Slot> {
         let address = Rc::as_ptr(endpoint) as usize;
         if let Some((_, slot)) = self.objects.get(&address) {
-            return Some(*slot);
+            return *slot;
         }
-        let slot = *self.ids.get(&endpoint.id)?;
-        // Objects that have been replaced go at the latest when there are more of them than endpoints.
-        if self.objects.len() > 2 * self.ids.len() + 64 {
-            self.objects.clear();
-        }
+        let slot = self.ids.get(&endpoint.id).copied();
         self.objects.insert(address, (Rc::clone(endpoint), slot));
-        Some(slot)
+        slot
     }
 
     fn slot_or_new(&mut self, id: &EndpointId) -> Slot {
@@ -187,6 +187,8 @@ impl ApproximateIndex {
         });
         self.slots[slot as usize] = Some(Holder { lru: None, leftovers: IndexSet::default() });
         self.ids.insert(id.clone(), slot);
+        // Some of them may be objects of this endpoint, noted as without a slot.
+        self.objects.clear();
         slot
     }
 }

@@ -148,7 +148,12 @@ fn surrogate_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// Writes an object without spaces, keys sorted, `<`, `>`, `&` and the line separators U+2028/9 escaped,
 /// numbers as the shortest text of their double (request-control spec 2.5).
 pub fn encode_object(fields: &Map<String, Value>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
+    encode_object_of_size(fields, 256)
+}
+
+/// Writes an object as [`encode_object`] does, into a buffer for `size` bytes, which grows where that is too few.
+pub fn encode_object_of_size(fields: &Map<String, Value>, size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(size);
     write_object(&mut out, fields);
     out
 }
@@ -218,12 +223,9 @@ pub fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut copied = 0;
     let mut at = 0;
-    while at < bytes.len() {
-        let byte = bytes[at];
-        if !NEEDS_A_LOOK[usize::from(byte)] {
-            at += 1;
-            continue;
-        }
+    loop {
+        at += plain_length(&bytes[at..]);
+        let Some(&byte) = bytes.get(at) else { break };
         let length = match byte {
             // U+2028 and U+2029 are e2 80 a8 and e2 80 a9.
             0xe2 if matches!(bytes[at + 1..], [0x80, 0xa8 | 0xa9, ..]) => 3,
@@ -256,22 +258,37 @@ pub fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// Returns the number of bytes before the first one that needs a look.
+fn plain_length(bytes: &[u8]) -> usize {
+    // Whole chunks first, each with a few vector instructions.
+    let (chunks, _) = bytes.as_chunks::<32>();
+    let plain = chunks.iter().take_while(|chunk| !chunk.iter().fold(false, |any, b| any | needs_a_look(*b)));
+    let skipped = 32 * plain.count();
+    let rest = &bytes[skipped..];
+    skipped + rest.iter().position(|byte| NEEDS_A_LOOK[usize::from(*byte)]).unwrap_or(rest.len())
+}
+
 /// Bytes that are escaped, or may be the start of a character that is.
 static NEEDS_A_LOOK: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = true;
+    while byte < table.len() {
+        table[byte] = needs_a_look(byte as u8);
         byte += 1;
     }
-    table[b'"' as usize] = true;
-    table[b'\\' as usize] = true;
-    table[b'<' as usize] = true;
-    table[b'>' as usize] = true;
-    table[b'&' as usize] = true;
-    table[0xe2] = true;
     table
 };
+
+const fn needs_a_look(byte: u8) -> bool {
+    // Without a branch, so that many bytes are tested at once.
+    (byte < 0x20)
+        | (byte == b'"')
+        | (byte == b'\\')
+        | (byte == b'<')
+        | (byte == b'>')
+        | (byte == b'&')
+        | (byte == 0xe2)
+}
 
 #[cfg(test)]
 mod tests {
@@ -281,6 +298,27 @@ mod tests {
 
     fn recoded(text: &[u8]) -> String {
         String::from_utf8(encode_object(&decode_object(text).expect("decodes"))).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_byte_is_escaped_wherever_it_stands_in_a_long_text() {
+        let escapes = [
+            ("\"", r#"\""#),
+            ("\\", r"\\"),
+            ("\n", r"\n"),
+            ("<", r"\u003c"),
+            ("\u{2028}", r"\u2028"),
+            ("€", "€"),
+        ];
+        for (text, escaped) in escapes {
+            for before in 0..70 {
+                let (before, after) = ("é".repeat(before / 2) + &"x".repeat(before % 2), "y".repeat(40));
+                let mut out = Vec::new();
+                write_text(&mut out, &format!("{before}{text}{after}{text}"));
+                let expected = format!("\"{before}{escaped}{after}{escaped}\"");
+                assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
+            }
+        }
     }
 
     #[test]

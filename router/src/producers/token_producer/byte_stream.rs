@@ -60,11 +60,12 @@ impl ByteStream {
 
 /// Packs bytes into pseudo tokens.
 pub(super) fn pack(bytes: &[u8]) -> Arc<[u32]> {
-    let (whole, rest) = bytes.as_chunks::<4>();
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
-    let tail = (!rest.is_empty()).then_some(last);
-    whole.iter().copied().chain(tail).map(u32::from_le_bytes).collect()
+    let mut tokens: Arc<[u32]> = std::iter::repeat_n(0, bytes.len().div_ceil(4)).collect();
+    let words = Arc::get_mut(&mut tokens).expect("nobody else has it yet");
+    bytemuck::cast_slice_mut::<u32, u8>(words)[..bytes.len()].copy_from_slice(bytes);
+    // Nothing to do where memory is little-endian.
+    words.iter_mut().for_each(|word| *word = u32::from_le(*word));
+    tokens
 }
 
 /// Writes `"name":value` behind a comma, unless it is the first field of its object.
