@@ -1,10 +1,16 @@
 //! What a whole decision costs: the director with its producers, a parsed body in, the routed request out.
 //!
-//! `cargo bench -p router --bench decision [-- --json FILE] [--decisions N] [--rows default,pd]`
+//! `cargo bench -p router --bench decision [-- --json FILE] [--decisions N] [--rows default,pd-1000]`
 //!
 //! Times are CPU time of the one thread, each decision by itself, so what other processes do does not count; the
 //! two readings of the clock (some 0.2 us) are part of each. Allocations are calls of the allocator within a
 //! decision. What a decision leaves behind (the routed request) is dropped later and not counted.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "it is a program of its own: it reads its command line and counts what its thread allocates"
+)]
 
 #[path = "decision/measure.rs"]
 mod measure;
@@ -36,6 +42,7 @@ const IN_FLIGHT: usize = 64;
 struct Options {
     json: Option<PathBuf>,
     decisions: usize,
+    /// Profiles, or profiles with a number of endpoints.
     rows: Option<Vec<String>>,
 }
 
@@ -52,7 +59,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--bench" => {}
             _ => {
                 return Err(format!(
-                    "unknown argument {arg}: accepted are --json FILE, --decisions N, --rows default,pd"
+                    "unknown argument {arg}: accepted are --json FILE, --decisions N, --rows default,pd-1000"
                 )
                 .into());
             }
@@ -69,10 +76,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         "profile", "endpoints", "p50 us", "p99 us", "allocations", "bytes"
     );
     for profile in PROFILES {
-        if options.rows.as_ref().is_some_and(|rows| !rows.iter().any(|name| name == profile.name)) {
-            continue;
-        }
         for endpoints in ENDPOINTS {
+            let names = [profile.name.to_owned(), row(profile, endpoints)];
+            if options.rows.as_ref().is_some_and(|rows| !rows.iter().any(|name| names.contains(name))) {
+                continue;
+            }
             let figures = measure(profile, endpoints, options.decisions)?;
             println!(
                 "{:<9} {:>9} {:>9.2} {:>9.2} {:>12.1} {:>9.0}",
@@ -85,6 +93,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(path, serde_json::to_string_pretty(&results)?)?;
     }
     Ok(())
+}
+
+fn row(profile: &Profile, endpoints: usize) -> String {
+    format!("{}-{endpoints}", profile.name)
 }
 
 /// Figures of a decision.
@@ -100,7 +112,7 @@ struct Figures {
 impl Figures {
     fn json(&self, profile: &Profile, endpoints: usize, decisions: usize) -> Value {
         json!({
-            "row": format!("{}-{endpoints}", profile.name),
+            "row": row(profile, endpoints),
             "profile": profile.name,
             "endpoints": endpoints,
             "decisions": decisions,
