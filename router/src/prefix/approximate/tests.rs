@@ -19,6 +19,16 @@ fn a_block_counts_for_every_holder_even_past_a_gap() {
 }
 
 #[test]
+fn an_endpoint_that_held_nothing_is_found_once_it_holds_a_block() {
+    let mut index = ApproximateIndex::default();
+    let [a, b] = ["a", "b"].map(endpoint);
+    index.add(&a, &[1], 10);
+    assert_eq!(index.matches(&[vec![1]], [&a, &b].into_iter()), Some(vec![1, 0]));
+    index.add(&b, &[1], 10);
+    assert_eq!(index.matches(&[vec![1]], [&a, &b].into_iter()), Some(vec![1, 1]));
+}
+
+#[test]
 fn the_least_recent_block_is_forgotten() {
     let mut index = ApproximateIndex::default();
     let a = endpoint("a");

@@ -14,6 +14,11 @@ pub(super) struct ByteStream {
 }
 
 impl ByteStream {
+    /// Returns an empty stream with room for `bytes` bytes.
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        ByteStream { bytes: Vec::with_capacity(bytes), features: Vec::new() }
+    }
+
     pub(super) fn text(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
     }

@@ -75,7 +75,12 @@ impl Estimate {
     }
 
     fn chat(&self, chat: &Chat<'_>, headers: &Headers) -> TokenizedPrompt {
-        let mut stream = ByteStream::default();
+        // What is not plain text makes the stream longer.
+        let texts = chat.messages.iter().map(|message| match &message.content {
+            Content::Text(text) => message.role.len() + text.len(),
+            Content::Blocks(_) => message.role.len(),
+        });
+        let mut stream = ByteStream::with_capacity(texts.sum());
         if let Some(tools) = chat.tools.filter(|tools| !tools.is_empty()) {
             stream.json_list(tools, json::write_value);
         }
