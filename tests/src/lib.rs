@@ -10,5 +10,6 @@ pub mod cases;
 pub mod compare;
 pub mod outcome;
 pub mod report;
+pub mod rig;
 pub mod run;
 pub mod vectors;
