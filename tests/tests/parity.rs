@@ -84,9 +84,8 @@ async fn decisions(rt: Rt, config: &'static str, load: Load) -> Vec<String> {
         }
         clients.settle().await;
         let exchange = clients.send(number, &prompts.next(), load);
-        let (id, destinations) = clients
-            .until("the router decides", || chosen.borrow().get(number).map(|decided| decided.clone()))
-            .await;
+        let (id, destinations) =
+            clients.until("the router decides", || chosen.borrow().get(number).cloned()).await;
         assert_eq!(id, number.to_string());
         let destinations = destinations.unwrap_or_else(|error| panic!("request {number}: {error}"));
         let engine = clients.engines.iter().position(|engine| engine.endpoint.to_string() == destinations[0]);
@@ -201,7 +200,7 @@ async fn exchange(rt: Rt, router: Endpoint, request: Request<Body>, begun: Rc<Ce
 /// A request: under [`Load::Idle`] each endpoint of the interface by turns, streaming and not.
 fn message(number: usize, prompt: &str, load: Load) -> (&'static str, Value) {
     let (stream, tokens) = match load {
-        Load::Idle => (number % 2 == 0, 3),
+        Load::Idle => (number.is_multiple_of(2), 3),
         Load::Held(_) => (true, 50_000),
     };
     match number % 4 {
