@@ -7,6 +7,8 @@ pub mod filters;
 pub mod pickers;
 mod profile;
 pub mod profile_handlers;
+#[cfg(test)]
+mod properties;
 mod scheduler;
 pub mod scorers;
 pub mod session_affinity;
