@@ -54,8 +54,8 @@ pub use park::{Abandoned, Park, Unpark, Why};
 pub use real::{Real, RealBuilder, Server, termination};
 pub use rt::Rt;
 pub use sim::{
-    EndpointInUse, Finding, FindingKind, Outcome, Peaks, Run, RunReport, Sim, SimBuilder, Simulation,
-    TaskReport, Wait,
+    Cause, EndpointInUse, Event, EventSink, Finding, FindingKind, Outcome, Peaks, Run, RunReport, Sim,
+    SimBuilder, Simulation, TaskReport, TaskStart, Wait,
 };
 pub use stream::Stream;
 pub use task::{AbortHandle, JoinError, JoinHandle};

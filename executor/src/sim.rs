@@ -12,12 +12,14 @@ mod slot;
 mod task;
 mod ticket;
 mod timer;
+mod trace;
 mod waker;
 mod wheel;
 
 pub use builder::{Run, Sim, SimBuilder};
 pub use report::{Finding, FindingKind, Outcome, Peaks, RunReport, TaskReport, Wait};
 pub use services::{EndpointInUse, Simulation};
+pub use trace::{Cause, Event, EventSink, TaskStart};
 
 pub(crate) use core::Id;
 pub(crate) use services::send;

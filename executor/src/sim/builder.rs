@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::core::{Core, Settings};
 use super::report::RunReport;
+use super::trace::EventSink;
 use crate::local::Locals;
 use crate::{Instant, Rt, WallTime};
 
@@ -40,6 +41,7 @@ impl Sim {
                 max_tasks: usize::MAX,
             },
             locals: Locals::default(),
+            sink: None,
         }
     }
 
@@ -93,10 +95,10 @@ impl<T> Run<T> {
 }
 
 /// Configures a [`Sim`].
-#[derive(Debug)]
 pub struct SimBuilder {
     settings: Settings,
     locals: Locals,
+    sink: Option<Box<dyn EventSink>>,
 }
 
 impl SimBuilder {
@@ -142,8 +144,24 @@ impl SimBuilder {
         self
     }
 
+    /// Tells `sink` of every task and event.
+    pub fn trace(mut self, sink: impl EventSink + 'static) -> Self {
+        self.sink = Some(Box::new(sink));
+        self
+    }
+
     /// Builds it.
     pub fn build(self) -> Sim {
-        Sim { core: Core::new(self.settings, self.locals), not_send: std::marker::PhantomData }
+        let core = Core::new(self.settings, self.locals);
+        if let Some(sink) = self.sink {
+            core.trace(sink);
+        }
+        Sim { core, not_send: std::marker::PhantomData }
+    }
+}
+
+impl fmt::Debug for SimBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimBuilder").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -23,6 +23,7 @@ use super::ring::Rings;
 use super::services::Services;
 use super::slot::{ABORTED, DAEMON, DONE, HANDLE, QUEUED, Slots, Target};
 use super::ticket::Tickets;
+use super::trace::{EventSink, TaskStart, Trace};
 use super::waker::{self, Word};
 use super::wheel::Wheel;
 use crate::local::Locals;
@@ -114,6 +115,8 @@ struct State {
     closing: bool,
     findings: Vec<Finding>,
     left_out: u64,
+    /// Whoever wants to know of every event.
+    trace: Option<Box<Trace>>,
 }
 
 /// A timer in the wheel.
@@ -150,6 +153,7 @@ impl Core {
             closing: false,
             findings: Vec::new(),
             left_out: 0,
+            trace: None,
         };
         Core {
             id,
@@ -162,6 +166,11 @@ impl Core {
             services: RefCell::default(),
             streams: RefCell::default(),
         }
+    }
+
+    /// Tells `sink` of every task and event.
+    pub(super) fn trace(&self, sink: Box<dyn EventSink>) {
+        self.state.borrow_mut().trace = Some(Box::new(Trace::new(sink)));
     }
 
     #[inline]
@@ -227,6 +236,10 @@ impl Core {
         state.digest.event(self.now().as_nanos(), site << 16 ^ u64::from(task));
         let word = state.slots.insert(cell, task, HANDLE | QUEUED | daemon, how.class);
         state.rings.push(how.class, word.slot());
+        if let Some(trace) = &mut state.trace {
+            let (name, place, at, daemon) = (how.name, how.place, self.now(), how.daemon);
+            trace.spawned(&TaskStart { number: task, name, place, at, daemon });
+        }
         word
     }
 
@@ -283,6 +296,9 @@ impl State {
         {
             slot.flags |= QUEUED;
             self.rings.push(class.unwrap_or(slot.class), word.slot());
+            if let Some(trace) = &mut self.trace {
+                trace.due(slot.task);
+            }
         }
     }
 

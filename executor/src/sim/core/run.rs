@@ -12,9 +12,10 @@ use crate::sim::inbox::Message;
 use crate::sim::report::{FindingKind, Outcome, RunReport, TaskReport, Wait};
 use crate::sim::slot::{ABORTED, DAEMON, DONE, HANDLE, QUEUED, ZOMBIE};
 use crate::sim::ticket::Tickets;
+use crate::sim::trace::{Cause, Event};
 use crate::sim::waker::{self, Word};
 use crate::sim::wheel::Wheel;
-use crate::{Class, Why};
+use crate::{Class, Instant, Why};
 
 /// A task taken out of its slot for its turn.
 struct Turn {
@@ -148,7 +149,10 @@ impl Core {
             let idle = state.wheel.len() == 0;
             return Some(if idle { Outcome::Deadlock } else { Outcome::TimeLimit });
         };
-        self.now.set(crate::Instant::from_nanos(at));
+        self.now.set(Instant::from_nanos(at));
+        if let Some(trace) = &mut state.trace {
+            trace.enter(Cause::Timer);
+        }
         let mut next = Some(first);
         while let Some(entry) = next {
             state.remove_wait(entry.target.owner);
@@ -304,6 +308,17 @@ impl State {
             self.events += 1;
             self.polls += u64::from(!aborted);
             self.digest.event(now, u64::from(slot.task) << 3 | (class as u64) << 1 | u64::from(aborted));
+            if let Some(trace) = &mut self.trace {
+                trace.executed(Event {
+                    number: self.events,
+                    at: Instant::from_nanos(now),
+                    task: slot.task,
+                    class,
+                    aborted,
+                    cause: Cause::Outside,
+                    digest: self.digest.value(),
+                });
+            }
             return Some(Turn { word, cell, aborted });
         }
     }
