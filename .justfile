@@ -9,9 +9,13 @@ _default:
 check:
     .ci/run
 
-# Formatting, clippy with the determinism bans, and the documentation's links
+# Formatting, clippy with the determinism bans, the seam, and the documentation's links
 lint:
-    .ci/run fmt clippy doc
+    .ci/run fmt clippy lint doc
+
+# What hosted code takes from the machine and from the seam: `just seam --update`, `just seam --audit router/src/director.rs`
+seam *arguments:
+    cargo run -q -p executor --features hosting-lint --bin hosting-lint -- {{arguments}}
 
 # Licences, sources and known vulnerabilities of the dependencies (needs cargo-deny)
 deny:
