@@ -39,6 +39,11 @@
 )]
 
 pub mod http;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a recording is written beside the run, by a thread of its own"
+)]
+pub mod journal;
 mod local;
 mod park;
 #[expect(clippy::disallowed_methods, reason = "the host is where the real clock, tasks and entropy come in")]
