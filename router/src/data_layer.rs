@@ -14,6 +14,7 @@ pub mod endpoints;
 pub mod engine_gauges;
 pub mod families;
 pub mod file_discovery;
+pub mod k8s_notification_source;
 pub mod metric_spec;
 pub mod metrics_data_source;
 pub mod models_data_extractor;
@@ -215,6 +216,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (endpoint_notification_source::TYPE, endpoint_notification_source::factory),
     (file_discovery::MULTICLUSTER_TYPE, file_discovery::multicluster_factory),
     (file_discovery::TYPE, file_discovery::factory),
+    (k8s_notification_source::TYPE, k8s_notification_source::factory),
     (metrics_data_source::MULTICLUSTER_TYPE, metrics_data_source::multicluster_factory),
     (metrics_data_source::TYPE, metrics_data_source::factory),
     (models_data_extractor::TYPE, models_data_extractor::factory),

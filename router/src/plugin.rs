@@ -13,6 +13,7 @@ use std::time::Duration;
 use executor::{Instant, Missed, Rt, Stream};
 
 use crate::data_key::DataKey;
+use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{Discovery, EndpointListener, Extractor, PodListener, PollingSource};
 use crate::request::Parser;
 use crate::request_control::{
@@ -75,6 +76,8 @@ pub struct Roles {
     pub pod_listener: Option<Rc<dyn PodListener>>,
     /// Passes endpoint events on; it needs no code for that.
     pub endpoint_source: bool,
+    /// Passes on what happens to Kubernetes objects of this kind.
+    pub notification_source: Option<GroupVersionKind>,
     /// Finds endpoints.
     pub discovery: Option<Rc<dyn Discovery>>,
     /// Reads request bodies and responses.

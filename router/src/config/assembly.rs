@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::gates::FeatureGates;
 use super::notice::Notice;
+use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{EndpointListener, Extractor, PodListener, PollingSource};
 use crate::director::Hooks;
 use crate::plugin::{Hook, Instance, TypedName};
@@ -91,8 +92,8 @@ pub struct DataLayerPlan {
     pub endpoint_sources: Vec<EndpointSourcePlan>,
     /// Plugins that hear of endpoints whatever the configuration says, in order.
     pub endpoint_listeners: Vec<Hook<dyn EndpointListener>>,
-    /// Plugins that hear of pods, in order; each has a source of its own.
-    pub pod_listeners: Vec<Hook<dyn PodListener>>,
+    /// Sources of events of Kubernetes objects with those that are bound to them, in order.
+    pub notification_sources: Vec<NotificationSourcePlan>,
 }
 
 impl DataLayerPlan {
@@ -100,6 +101,17 @@ impl DataLayerPlan {
     pub fn all_endpoint_listeners(&self) -> impl Iterator<Item = &Hook<dyn EndpointListener>> {
         self.endpoint_sources.iter().flat_map(|s| &s.listeners).chain(&self.endpoint_listeners)
     }
+}
+
+/// A source of events of Kubernetes objects.
+#[derive(Clone, Debug)]
+pub struct NotificationSourcePlan {
+    /// The source.
+    pub id: TypedName,
+    /// What it watches.
+    pub watched: GroupVersionKind,
+    /// Who hears of its events, in order; only pods have listeners in the pinned release.
+    pub listeners: Vec<Hook<dyn PodListener>>,
 }
 
 /// A source of endpoint events.

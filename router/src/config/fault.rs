@@ -98,6 +98,10 @@ pub enum Fault {
     NotADataSource,
     /// One source twice.
     DuplicateSource,
+    /// Two sources of one kind of Kubernetes objects.
+    DuplicateGvk,
+    /// A listener to objects of another kind.
+    GvkMismatch,
     /// An extractor that cannot read what its source fetches.
     ExtractorPayloadMismatch,
     /// An experimental plugin without leave.
@@ -188,6 +192,8 @@ impl Fault {
             F::WrongExtractorRole => (DataLayer, "wrong-extractor-role"),
             F::NotADataSource => (DataLayer, "not-a-data-source"),
             F::DuplicateSource => (DataLayer, "duplicate-source"),
+            F::DuplicateGvk => (DataLayer, "duplicate-gvk"),
+            F::GvkMismatch => (DataLayer, "gvk-mismatch"),
             F::ExtractorPayloadMismatch => (DataLayer, "extractor-payload-mismatch"),
             F::Experimental => (Stability, "experimental"),
         }

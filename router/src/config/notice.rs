@@ -39,6 +39,8 @@ pub enum Notice {
         /// The data.
         key: DataKey,
     },
+    /// A source of Kubernetes objects, which nobody feeds.
+    NoKubernetes(Rc<str>),
     /// A plugin was added by default that this build does not have, and that would have nothing to do here.
     IdleDefault {
         /// The plugin.
@@ -78,6 +80,11 @@ impl fmt::Display for Notice {
             Notice::OptionalKeyUnproduced { plugin, key } => {
                 write!(f, "plugin {plugin} would use {key}, which no plugin produces")
             }
+            Notice::NoKubernetes(name) => write!(
+                f,
+                "the data source {name} hears of nothing: this build has no Kubernetes client, endpoints come \
+                 from files or from the command line"
+            ),
             Notice::IdleDefault { name, idle } => {
                 write!(
                     f,

@@ -96,6 +96,8 @@ pub enum EndpointEvents {
     Subscribed,
     /// It asks for them itself, and for pods; it cannot be listed.
     SubscribedWithPods,
+    /// It asks for pods only. It may be listed under a source of pods all the same.
+    Pods,
 }
 
 /// One plugin type.
@@ -267,7 +269,7 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::RequestControl, "probabilistic-admitter"),
     beta(Area::RequestControl, "request-attribute-reporter"),
     beta(Area::RequestControl, "destination-endpoint-served-verifier").reports(""),
-    alpha(Area::RequestControl, "disaggregatedset-rollout-screener"),
+    alpha(Area::RequestControl, "disaggregatedset-rollout-screener").hears(EndpointEvents::Pods),
     alpha(Area::RequestControl, "agent-identity"),
     beta(Area::FlowControl, "global-strict-fairness-policy").idle_by_default(Idle::WithoutFlowControl),
     beta(Area::FlowControl, "round-robin-fairness-policy"),

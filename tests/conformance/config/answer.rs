@@ -93,7 +93,8 @@ fn data_layer(assembly: &Assembly) -> Value {
     let plan = &assembly.data_layer;
     let mut sources: Vec<(String, Value)> = plan.polling.iter().map(polling_source).collect();
     // A plugin that hears of endpoints and of pods is two extractors there.
-    let hears_pods = |name: &str| plan.pod_listeners.iter().any(|p| *p.id.name == *name);
+    let all_pod_listeners = plan.notification_sources.iter().flat_map(|s| &s.listeners);
+    let hears_pods = |name: &str| all_pod_listeners.clone().any(|p| *p.id.name == *name);
     let endpoint_half =
         |name: &str| if hears_pods(name) { format!("{name}/endpoint") } else { name.to_owned() };
     for source in &plan.endpoint_sources {
@@ -103,13 +104,13 @@ fn data_layer(assembly: &Assembly) -> Value {
         });
         sources.push((source.id.name.to_string(), value));
     }
-    for listener in &plan.pod_listeners {
-        let half = format!("{}/pod", listener.id.name);
+    for source in &plan.notification_sources {
+        let halves: Vec<String> = source.listeners.iter().map(|l| format!("{}/pod", l.id.name)).collect();
         let value = json!({
-            "name": half, "type": "k8s-notification-source", "variant": "notification", "gvk": "/v1/Pod",
-            "extractors": [half],
+            "name": *source.id.name, "type": *source.id.plugin_type, "variant": "notification",
+            "gvk": source.watched.to_string(), "extractors": halves,
         });
-        sources.push((half, value));
+        sources.push((source.id.name.to_string(), value));
     }
     sources.sort_by(|a, b| a.0.cmp(&b.0));
     json!({
@@ -188,6 +189,6 @@ fn notice(notice: &Notice) -> Option<String> {
         Notice::DuplicateParserType(_) => "duplicate-parser-type-skipped".into(),
         Notice::ParserAfterFallback(_) => "parser-after-fallback-skipped".into(),
         Notice::OptionalKeyUnproduced { plugin, key } => format!("optional-key-unproduced:{plugin}:{key}"),
-        Notice::IdleDefault { .. } => return None,
+        Notice::IdleDefault { .. } | Notice::NoKubernetes(_) => return None,
     })
 }

@@ -3,11 +3,14 @@
 use std::rc::Rc;
 
 use super::Loader;
-use crate::config::assembly::{DataLayerPlan, EndpointSourcePlan, Plugin, PollingPlan};
+use crate::config::assembly::{
+    DataLayerPlan, EndpointSourcePlan, NotificationSourcePlan, Plugin, PollingPlan,
+};
 use crate::config::fault::Fault;
 use crate::config::notice::Notice;
 use crate::config::problem::Located;
 use crate::config::schema::{PluginRef, SourceConfig};
+use crate::data_layer::k8s_notification_source::{self, GroupVersionKind};
 use crate::data_layer::{
     EndpointListener, Extractor, PodListener, PollingSource, endpoint_notification_source, tick,
 };
@@ -45,6 +48,7 @@ impl Loader<'_> {
     pub(super) fn plan_data_layer(&mut self, sources: &[Located<SourceConfig>]) -> DataLayerPlan {
         let mut polling: Vec<PollingPlan> = Vec::new();
         let mut endpoint_sources: Vec<EndpointSourcePlan> = Vec::new();
+        let mut notification_sources: Vec<NotificationSourcePlan> = Vec::new();
         for source in sources {
             let Some(instance) = self.instance(&source.plugin_ref).cloned() else { continue };
             if let Some(polled) = instance.roles.polling_source {
@@ -54,13 +58,24 @@ impl Loader<'_> {
             } else if instance.roles.endpoint_source {
                 let listeners = self.listed_listeners(source);
                 endpoint_sources.push(EndpointSourcePlan { id: instance.id, listeners });
+            } else if let Some(watched) = instance.roles.notification_source {
+                if notification_sources.iter().any(|other| other.watched == watched) {
+                    let message = format!("a second source for the objects {watched}; accepted: one a kind");
+                    self.problems.push_at(Fault::DuplicateGvk, source, message);
+                    continue;
+                }
+                let listeners = self.listed_pod_listeners(source, &watched);
+                self.notices.push(Notice::NoKubernetes(Rc::clone(&instance.id.name)));
+                notification_sources.push(NotificationSourcePlan { id: instance.id, watched, listeners });
             } else {
                 let message = format!("plugin \"{}\" is not a data source", source.plugin_ref);
                 self.problems.push_at(Fault::NotADataSource, source, message);
             }
         }
-        let pod_listeners = self.subscribe(&mut endpoint_sources);
-        if polling.is_empty() && endpoint_sources.is_empty() && self.problems.is_empty() {
+        self.subscribe(&mut endpoint_sources);
+        self.subscribe_to_pods(&mut notification_sources);
+        let none = polling.is_empty() && endpoint_sources.is_empty() && notification_sources.is_empty();
+        if none && self.problems.is_empty() {
             let message = "the data layer has no sources, and no plugin subscribes to endpoints; \
                            accepted: sources under dataLayer.sources, or injectDefaults: true";
             self.problems.push(Fault::NoSources, None, "dataLayer", message);
@@ -72,7 +87,7 @@ impl Loader<'_> {
         }
         let endpoint_listeners =
             self.hearing(&[EndpointEvents::Always], |i| i.roles.endpoint_listener.clone());
-        DataLayerPlan { base_tick, polling, endpoint_sources, endpoint_listeners, pod_listeners }
+        DataLayerPlan { base_tick, polling, endpoint_sources, endpoint_listeners, notification_sources }
     }
 
     /// Returns the plugins whose type comes to hear of endpoints in one of these ways, under a role.
@@ -93,8 +108,8 @@ impl Loader<'_> {
     }
 
     /// Binds the plugins that ask for endpoint events to the first source of them, which is added if there is
-    /// none; where one of a type is bound already, others of the type are not. Returns those that ask for pods.
-    fn subscribe(&self, sources: &mut Vec<EndpointSourcePlan>) -> Vec<Hook<dyn PodListener>> {
+    /// none; where one of a type is bound already, others of the type are not.
+    fn subscribe(&self, sources: &mut Vec<EndpointSourcePlan>) {
         let ways = [EndpointEvents::Subscribed, EndpointEvents::SubscribedWithPods];
         for subscriber in self.hearing(&ways, |i| i.roles.endpoint_listener.clone()) {
             if sources.is_empty() {
@@ -104,11 +119,54 @@ impl Loader<'_> {
             }
             bind_first_of_type(&mut sources[0].listeners, subscriber);
         }
-        let mut pods = Vec::new();
+    }
+
+    /// Binds the plugins that ask for pods to the source of pods; where there is none, the first of them brings one.
+    fn subscribe_to_pods(&self, sources: &mut Vec<NotificationSourcePlan>) {
+        let ways = [EndpointEvents::SubscribedWithPods, EndpointEvents::Pods];
         for subscriber in self.hearing(&ways, |i| i.roles.pod_listener.clone()) {
-            bind_first_of_type(&mut pods, subscriber);
+            let pod = GroupVersionKind::pod();
+            if !sources.iter().any(|source| source.watched == pod) {
+                let name = format!("{}/pod", subscriber.id.name).into();
+                let id = TypedName { name, plugin_type: k8s_notification_source::TYPE.into() };
+                sources.push(NotificationSourcePlan { id, watched: pod.clone(), listeners: Vec::new() });
+            }
+            for source in sources.iter_mut().filter(|source| source.watched == pod) {
+                bind_first_of_type(&mut source.listeners, subscriber.clone());
+            }
         }
-        pods
+    }
+
+    /// Returns the extractors of a source of events of Kubernetes objects.
+    fn listed_pod_listeners(
+        &mut self,
+        source: &Located<SourceConfig>,
+        watched: &GroupVersionKind,
+    ) -> Vec<Hook<dyn PodListener>> {
+        let mut listeners: Vec<Hook<dyn PodListener>> = Vec::new();
+        for reference in &source.extractors {
+            let Some(plugin) = self.plugin(&reference.0).cloned() else { continue };
+            let way = self.registry.get(&plugin.plugin_type).map(|r| r.info.endpoint_events);
+            let instance = plugin.instance.filter(|_| way == Some(EndpointEvents::Pods));
+            match instance.and_then(|i| Some((i.id, i.roles.pod_listener?))) {
+                Some(_) if *watched != GroupVersionKind::pod() => {
+                    let message = format!("plugin \"{}\" takes pods, not the objects {watched}", reference.0);
+                    self.problems.push_at(Fault::GvkMismatch, reference, message);
+                }
+                Some((id, _)) if listeners.iter().any(|l| l.id.plugin_type == id.plugin_type) => {
+                    self.refuse_second_extractor(source, reference, &id.plugin_type);
+                }
+                Some((id, listener)) => listeners.push(Hook { id, plugin: listener }),
+                None => {
+                    let message = format!(
+                        "plugin \"{}\" does not take the notifications of \"{}\"",
+                        reference.0, source.plugin_ref
+                    );
+                    self.problems.push_at(Fault::WrongExtractorRole, reference, message);
+                }
+            }
+        }
+        listeners
     }
 
     /// Returns the extractors of a source of endpoint events.

@@ -1,6 +1,7 @@
 use executor::Real;
 
 use super::*;
+use crate::config::assembly::NotificationSourcePlan;
 use crate::config::fault::Phase;
 use crate::data_key::DataKey;
 use crate::plugin::{DataFlow, FactoryError, ParameterError, Roles, TypedKey};
@@ -215,4 +216,32 @@ fn experimental_plugins_need_leave() {
     let found: Vec<_> = problems.list().iter().map(|p| (p.kind.phase(), p.path.as_str())).collect();
     assert_eq!(found, [(Phase::Stability, "plugins[1]"), (Phase::Stability, "plugins[0]")]);
     assert!(load_with(&registry, text, &Options { allow_experimental: true, ..Options::default() }).is_ok());
+}
+
+/// Configuration spec 5.2, steps 3 and 6.
+#[test]
+fn a_kind_of_objects_has_one_source_and_those_who_ask_for_pods_share_it() {
+    const PLUGINS: &str = "plugins: [{type: topology-extractor, name: topo}, \
+        {type: k8s-notification-source, name: pods, parameters: {version: v1, kind: Pod}}, \
+        {type: k8s-notification-source, name: nodes, parameters: {version: v1, kind: Node}}]\n";
+    let load = |sources: &str| {
+        let text = format!("{PLUGINS}dataLayer: {{sources: [{sources}]}}");
+        load_with(&Registry::default(), &text, &Options { allow_experimental: true, ..Options::default() })
+    };
+    let bound = |sources: &str| {
+        let assembly = load(sources).unwrap_or_else(|problems| panic!("{sources}: {problems}"));
+        let listeners = |s: &NotificationSourcePlan| s.listeners.iter().map(|l| l.id.to_string()).collect();
+        let pair = |s: &NotificationSourcePlan| (s.id.name.to_string(), listeners(s));
+        assembly.data_layer.notification_sources.iter().map(pair).collect::<Vec<(String, Vec<String>)>>()
+    };
+    let topo = || vec!["topo/topology-extractor".to_owned()];
+    assert_eq!(bound("{pluginRef: pods}"), [("pods".to_owned(), topo())]);
+    assert_eq!(bound("{pluginRef: nodes}"), [("nodes".to_owned(), vec![]), ("topo/pod".to_owned(), topo())]);
+    for (sources, fault) in [
+        ("{pluginRef: pods}, {pluginRef: pods}", Fault::DuplicateGvk),
+        ("{pluginRef: pods, extractors: [{pluginRef: topo}]}", Fault::WrongExtractorRole),
+    ] {
+        let problems = load(sources).expect_err(sources);
+        assert!(problems.list().iter().any(|p| p.kind == fault), "{sources}: {problems}");
+    }
 }
