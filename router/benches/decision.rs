@@ -1,10 +1,11 @@
 //! What a whole decision costs: the director with its producers, a parsed body in, the routed request out.
 //!
-//! `cargo bench -p router --bench decision [-- --json FILE] [--decisions N] [--rows default,pd-1000]`
+//! `cargo bench -p router --bench decision [-- --json FILE] [--decisions N] [--rows default,pd-1000] [--prompt BYTES]`
 //!
 //! Times are CPU time of the one thread, each decision by itself, so what other processes do does not count; the
 //! two readings of the clock (some 0.2 us) are part of each. Allocations are calls of the allocator within a
-//! decision. What a decision leaves behind (the routed request) is dropped later and not counted.
+//! decision. What a decision leaves behind (the routed request) is dropped later and not counted. A prompt has 1,000
+//! bytes unless told otherwise: half of it shared with others, half of its own.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,10 +45,12 @@ struct Options {
     decisions: usize,
     /// Profiles, or profiles with a number of endpoints.
     rows: Option<Vec<String>>,
+    /// Length of a prompt. Unit: bytes.
+    prompt: usize,
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
-    let mut options = Options { json: None, decisions: 20_000, rows: None };
+    let mut options = Options { json: None, decisions: 20_000, rows: None, prompt: 1_000 };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -55,11 +58,13 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--json" => options.json = Some(value()?.into()),
             "--decisions" => options.decisions = value()?.parse::<usize>()?.max(100),
             "--rows" => options.rows = Some(value()?.split(',').map(str::to_owned).collect()),
+            "--prompt" => options.prompt = value()?.parse()?,
             // What cargo adds.
             "--bench" => {}
             _ => {
                 return Err(format!(
-                    "unknown argument {arg}: accepted are --json FILE, --decisions N, --rows default,pd-1000"
+                    "unknown argument {arg}: accepted are --json FILE, --decisions N, --rows default,pd-1000, \
+                     --prompt BYTES"
                 )
                 .into());
             }
@@ -81,12 +86,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             if options.rows.as_ref().is_some_and(|rows| !rows.iter().any(|name| names.contains(name))) {
                 continue;
             }
-            let figures = measure(profile, endpoints, options.decisions)?;
+            let figures = measure(profile, endpoints, &options)?;
             println!(
                 "{:<9} {:>9} {:>9.2} {:>9.2} {:>12.1} {:>9.0}",
                 profile.name, endpoints, figures.p50_us, figures.p99_us, figures.allocations, figures.bytes
             );
-            results.push(figures.json(profile, endpoints, options.decisions));
+            results.push(figures.json(profile, endpoints, &options));
         }
     }
     if let Some(path) = options.json {
@@ -110,12 +115,13 @@ struct Figures {
 }
 
 impl Figures {
-    fn json(&self, profile: &Profile, endpoints: usize, decisions: usize) -> Value {
+    fn json(&self, profile: &Profile, endpoints: usize, options: &Options) -> Value {
         json!({
             "row": row(profile, endpoints),
             "profile": profile.name,
             "endpoints": endpoints,
-            "decisions": decisions,
+            "decisions": options.decisions,
+            "prompt_bytes": options.prompt,
             "p50_us": self.p50_us,
             "p99_us": self.p99_us,
             "allocations": self.allocations,
@@ -124,11 +130,12 @@ impl Figures {
     }
 }
 
-fn measure(profile: &Profile, endpoints: usize, decisions: usize) -> Result<Figures, Box<dyn Error>> {
+fn measure(profile: &Profile, endpoints: usize, options: &Options) -> Result<Figures, Box<dyn Error>> {
+    let decisions = options.decisions;
     let runtime = Real::builder().current_thread().seed(1).build()?;
     runtime.run(async |rt| {
         let director = setup::director(&rt, profile, endpoints)?;
-        let mut requests = Requests::new();
+        let mut requests = Requests::new(options.prompt);
         let mut open = VecDeque::with_capacity(IN_FLIGHT + 1);
         let mut times = Vec::with_capacity(decisions);
         let mut counted = Allocations::default();

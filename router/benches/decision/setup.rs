@@ -88,26 +88,25 @@ impl Pool for Fixed {
 /// System prompts that requests share.
 const SYSTEM_PROMPTS: usize = 16;
 
-/// Length of a system prompt, and of what follows it. Unit: bytes.
-const LENGTH: usize = 2_000;
-
-/// Chat requests: one of the system prompts in turn, then text that no other request has.
+/// Chat requests: one of the system prompts in turn, then as much text that no other request has.
 pub(crate) struct Requests {
     parsers: ParserRegistry,
     made: usize,
+    /// Length of a whole prompt. Unit: bytes.
+    prompt: usize,
 }
 
 impl Requests {
-    pub(crate) fn new() -> Self {
-        Requests { parsers: ParserRegistry::default(), made: 0 }
+    pub(crate) fn new(prompt: usize) -> Self {
+        Requests { parsers: ParserRegistry::default(), made: 0, prompt }
     }
 
     /// Returns the next request, its body parsed.
     pub(crate) fn next(&mut self) -> Result<RequestInput, Box<dyn Error>> {
         self.made += 1;
         let n = self.made;
-        let system = format!("system prompt {:02} ", n % SYSTEM_PROMPTS).repeat(LENGTH / 17);
-        let user = format!("question {n:08} ").repeat(LENGTH / 18);
+        let system = format!("system prompt {:02} ", n % SYSTEM_PROMPTS).repeat(self.prompt / 2 / 17);
+        let user = format!("question {n:08} ").repeat(self.prompt / 2 / 18);
         let body = json!({
             "model": "qwen3-14b",
             "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
