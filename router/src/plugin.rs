@@ -4,7 +4,7 @@ mod parameters;
 
 pub use parameters::{ParameterError, Parameters, Segment};
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use executor::{Instant, Missed, Rt, Stream};
 
+use crate::config::schema::Compat;
 use crate::data_key::DataKey;
 use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{Discovery, EndpointListener, Extractor, PodListener, PollingSource};
@@ -260,17 +261,28 @@ type Named = Vec<(Rc<str>, Instance)>;
 pub struct Handle {
     rt: Rt,
     instances: Rc<RefCell<Named>>,
+    compat: Rc<Cell<Compat>>,
 }
 
 impl Handle {
     /// Returns a handle without instances.
     pub fn new(rt: Rt) -> Self {
-        Handle { rt, instances: Rc::default() }
+        Handle { rt, instances: Rc::default(), compat: Rc::default() }
     }
 
     /// Returns the runtime that hosts the plugins: their clock, tasks, channels and randomness.
     pub fn rt(&self) -> &Rt {
         &self.rt
+    }
+
+    /// Returns where the configuration departs from the llm-d Router.
+    pub fn compat(&self) -> Compat {
+        self.compat.get()
+    }
+
+    /// Says where the configuration departs from the llm-d Router. To be called before an instance is built.
+    pub fn set_compat(&self, compat: Compat) {
+        self.compat.set(compat);
     }
 
     /// Returns the random stream of the instance `name`.

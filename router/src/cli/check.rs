@@ -4,6 +4,7 @@ use clap::Args;
 use executor::{Real, Rt};
 
 use super::Failure;
+use crate::config::schema::{EndpointPickerConfig, source_name};
 use crate::config::{check, loader};
 use crate::plugin::Handle;
 use crate::support::Registry;
@@ -17,6 +18,9 @@ pub struct CheckArgs {
     /// Let plugins of Alpha stability run
     #[arg(long)]
     pub allow_experimental_plugins: bool,
+    /// Check, too, that the llm-d Router would take the file
+    #[arg(long)]
+    pub llm_d: bool,
 }
 
 impl CheckArgs {
@@ -37,8 +41,13 @@ impl CheckArgs {
             ..loader::Options::default()
         };
         let file = self.file.display().to_string();
-        let assembly = loader::load(&file, text, &Registry::default(), &Handle::new(rt), &options)
+        let config = EndpointPickerConfig::parse(&file, text).map_err(Failure::Configuration)?;
+        let name = source_name(&file, text);
+        let assembly = loader::load_parsed(name, &config, &Registry::default(), &Handle::new(rt), &options)
             .map_err(Failure::Configuration)?;
+        if self.llm_d {
+            config.check_llm_d(name).map_err(Failure::Configuration)?;
+        }
         print!("{}", check::summary(&assembly));
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::gates::FeatureGates;
 use super::notice::Notice;
+use super::schema::LockstepConfig;
 use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{EndpointListener, Extractor, PodListener, PollingSource};
 use crate::director::Hooks;
@@ -40,6 +41,8 @@ pub struct Assembly {
     pub discovery: Option<Rc<str>>,
     /// Feature gates.
     pub gates: FeatureGates,
+    /// Options that the llm-d Router does not have.
+    pub lockstep: LockstepConfig,
     /// What to tell the reader.
     pub notices: Vec<Notice>,
 }

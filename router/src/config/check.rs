@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::assembly::{Assembly, Origin};
+use super::schema::LockstepConfig;
 use crate::plugin::Hook;
 use crate::support::{Registered, Registry, Support};
 
@@ -48,6 +49,9 @@ fn write_summary(out: &mut String, assembly: &Assembly) -> fmt::Result {
     writeln!(out, "parsers {}", list(assembly.parser_names.iter()))?;
     let gates = assembly.gates.all().map(|(gate, on)| format!("{gate}={on}"));
     writeln!(out, "feature gates {}", list(gates.iter()))?;
+    if assembly.lockstep != LockstepConfig::default() {
+        writeln!(out, "departs from the llm-d Router: {:?}", assembly.lockstep.compat)?;
+    }
     for notice in &assembly.notices {
         writeln!(out, "note: {notice}")?;
     }

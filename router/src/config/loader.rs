@@ -97,6 +97,8 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn run(&mut self) -> Result<Assembly, Problems<Fault>> {
+        let lockstep = self.config.lockstep.as_ref().map(|section| section.value).unwrap_or_default();
+        self.handle.set_compat(lockstep.compat);
         self.gates = FeatureGates::resolve(&self.config.feature_gates, &mut self.problems);
         self.notice_what_is_written();
         self.check_plugin_list();
@@ -138,6 +140,7 @@ impl Loader<'_> {
             data_layer,
             discovery,
             gates: self.gates,
+            lockstep,
             notices: std::mem::take(&mut self.notices),
         })
     }

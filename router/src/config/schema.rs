@@ -1,12 +1,14 @@
 //! The document `EndpointPickerConfig` as written (configuration spec 1), before any plugin exists.
 
 mod flow_control;
+mod lockstep;
 
 pub use flow_control::{FlowControlConfig, GoDuration, PriorityBand, Quantity};
+pub use lockstep::{Behavior, Compat, LockstepConfig};
 
 use super::decode::{Cursor, Decode, Fields};
 use super::fault::Fault;
-use super::problem::{Located, Problems};
+use super::problem::{Located, Problems, Syntax};
 use super::yaml::{self, Content, Node};
 
 /// The API version that is current.
@@ -34,6 +36,8 @@ pub struct EndpointPickerConfig {
     pub flow_control: Option<FlowControlConfig>,
     /// Parsers in order of precedence; empty = the default ones.
     pub parsers: Vec<Located<PluginRef>>,
+    /// Options that the llm-d Router does not have; `None` where the section is absent.
+    pub lockstep: Option<Located<LockstepConfig>>,
     /// What is deprecated in the text.
     pub deprecated: Vec<Deprecated>,
 }
@@ -138,6 +142,16 @@ impl EndpointPickerConfig {
         Self::read(Some(node), Problems::new(file))
     }
 
+    /// Reports what the llm-d Router's strict decoder would not take of a configuration that is accepted here.
+    pub fn check_llm_d(&self, file: &str) -> Result<(), Problems<Fault>> {
+        let mut problems = Problems::new(file);
+        if let Some(section) = &self.lockstep {
+            let message = "the llm-d Router has no such section and refuses the whole file";
+            problems.push_at(Fault::Text(Syntax::UnknownField), section, message);
+        }
+        problems.into_result(())
+    }
+
     fn read(node: Option<&Node>, mut found: Problems) -> Result<Self, Problems<Fault>> {
         let cursor = node.map(Cursor::root);
         let identity = cursor.as_ref().map(|c| wrong_identity(c.node)).unwrap_or_default();
@@ -198,6 +212,7 @@ impl Decode for EndpointPickerConfig {
                     parsers.push(parser);
                 }
             }
+            let lockstep = f.optional("lockstep");
             EndpointPickerConfig {
                 feature_gates,
                 plugins,
@@ -205,6 +220,7 @@ impl Decode for EndpointPickerConfig {
                 data_layer,
                 flow_control,
                 parsers,
+                lockstep,
                 deprecated,
             }
         })

@@ -94,7 +94,35 @@ fn every_problem_of_the_text_is_reported_at_once() {
         "epp.yaml:4:9: schedulingProfiles[0].name: expected a text (YAML reads bare y, n, yes, no, on, off, true and false as booleans: quote it), found the boolean false\n\
          epp.yaml:5:14: schedulingProfiles[0].plugins[0].pluginref: unknown field \"pluginref\"; did you mean \"pluginRef\"?; accepted: pluginRef, weight\n\
          epp.yaml:6:34: flowControl.defaultRequestTTL: expected a duration as text, such as \"60s\", found the number 60\n\
-         epp.yaml:2:1: plugin: unknown field \"plugin\"; did you mean \"plugins\"?; accepted: apiVersion, kind, featureGates, plugins, schedulingProfiles, dataLayer, flowControl, requestHandler, saturationDetector, parser\n\
+         epp.yaml:2:1: plugin: unknown field \"plugin\"; did you mean \"plugins\"?; accepted: apiVersion, kind, featureGates, plugins, schedulingProfiles, dataLayer, flowControl, requestHandler, saturationDetector, parser, lockstep\n\
          epp.yaml:1:13: apiVersion: \"v2\" is unknown; accepted: llm-d.ai/v1alpha1, inference.networking.x-k8s.io/v1alpha1"
     );
+}
+
+#[test]
+fn the_section_lockstep_is_strict_and_defaults_to_parity() {
+    let compat = |text: &str| parse(text).lockstep.map(|section| section.value.compat);
+    assert_eq!(compat("plugins: []"), None);
+    assert_eq!(compat("lockstep: {}"), Some(Compat::default()));
+    assert_eq!(compat("lockstep: {compat: {}}"), Some(Compat::default()));
+    let fixed = Compat { flow_control: Behavior::Fixed, kv_events: Behavior::Parity };
+    assert_eq!(compat("lockstep: {compat: {flowControl: fixed, kvEvents: parity}}"), Some(fixed));
+    for (text, place, accepted) in [
+        ("lockstep: {compat: {flowcontrol: fixed}}", "1:21: lockstep.compat.flowcontrol", "flowControl"),
+        ("lockstep: {compat: {kvEvents: on}}", "1:31: lockstep.compat.kvEvents", "parity or fixed"),
+        ("lockstep: {compat: {kvEvents: sane}}", "1:31: lockstep.compat.kvEvents", "parity, fixed"),
+        ("lockstep: {explain: true}", "1:12: lockstep.explain", "compat"),
+        ("lockstep: fixed", "1:11: lockstep", "a mapping"),
+    ] {
+        let problems = refused(text);
+        assert!(problems.contains(place) && problems.contains(accepted), "{text}: {problems}");
+    }
+}
+
+#[test]
+fn the_llm_d_router_takes_every_file_without_options_of_our_own() {
+    assert!(parse("").check_llm_d("epp.yaml").is_ok());
+    let ours = parse("plugins: []\nlockstep: {compat: {kvEvents: fixed}}\n");
+    let refused = ours.check_llm_d("epp.yaml").expect_err("an unknown section").to_string();
+    assert!(refused.starts_with("epp.yaml:2:11: lockstep: "), "{refused}");
 }
