@@ -1,0 +1,59 @@
+//! The set-ups that the llm-d Router ships as samples, in our own words (configuration spec 13): each loads, or is
+//! refused because of a plugin type that this build does not have, and of nothing else.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use router::support::{Registry, Support};
+
+/// How many samples there are.
+const SAMPLES: usize = 19;
+
+fn samples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let entries = folder.read_dir().expect("the samples are beside this file");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    files
+}
+
+fn check(sample: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-router"));
+    command.arg("check").args(arguments).arg(sample.file_name().expect("a file"));
+    command.current_dir(sample.parent().expect("a folder")).output().expect("the binary starts")
+}
+
+#[test]
+fn every_sample_loads_or_lacks_only_plugin_types_that_are_not_built() {
+    assert_eq!(samples().len(), SAMPLES);
+    let registry = Registry::default();
+    for sample in samples() {
+        let output = check(&sample, &["--allow-experimental-plugins", "--llm-d"]);
+        if output.status.success() {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2), "{}", sample.display());
+        let errors = String::from_utf8(output.stderr).expect("text");
+        for error in errors.lines().skip(1) {
+            let (_, rest) = error.split_once("plugin type ").unwrap_or_else(|| panic!("{error}"));
+            let plugin_type = rest.split([' ', ',']).next().unwrap_or_default();
+            let registered = registry.get(plugin_type).unwrap_or_else(|| panic!("{error}"));
+            assert!(matches!(registered.support, Support::NotBuilt), "{}: {error}", sample.display());
+        }
+    }
+}
+
+/// Which samples need leave to run, as the table of configuration spec 13 and the stability of their types say.
+#[test]
+fn samples_with_alpha_plugins_need_leave() {
+    for sample in samples() {
+        if !check(&sample, &["--allow-experimental-plugins"]).status.success() {
+            continue;
+        }
+        let text = std::fs::read_to_string(&sample).expect("a sample");
+        let alpha = ["topology-extractor", "dcgm-", "burst-", "soft-reflective-"];
+        let needs_leave = alpha.iter().any(|prefix| text.contains(&format!("type: {prefix}")));
+        assert_eq!(check(&sample, &[]).status.success(), !needs_leave, "{}", sample.display());
+    }
+}
