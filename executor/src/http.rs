@@ -3,6 +3,7 @@
 mod body;
 mod endpoint;
 mod error;
+mod received;
 mod transport;
 
 pub use body::{Body, BoxedBody};
@@ -11,3 +12,12 @@ pub use error::SendError;
 pub use transport::Transport;
 
 pub(crate) use error::Kind;
+pub(crate) use received::{Received, classify};
+
+use std::time::Duration;
+
+/// How long an idle connection is kept. Below the 75 s after which common servers close it themselves.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a client may take to send its request's head.
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -39,6 +39,7 @@
 )]
 
 pub mod http;
+pub mod hyper;
 #[expect(
     clippy::disallowed_methods,
     reason = "a recording is written beside the run, by a thread of its own"
@@ -59,8 +60,8 @@ pub use park::{Abandoned, Park, Unpark, Why};
 pub use real::{Real, RealBuilder, Server, termination};
 pub use rt::Rt;
 pub use sim::{
-    Cause, EndpointInUse, Event, EventSink, Finding, FindingKind, Outcome, Peaks, Run, RunReport, Sim,
-    SimBuilder, Simulation, TaskReport, TaskStart, Wait,
+    Cause, EndpointInUse, Event, EventSink, Fault, FaultKind, Finding, FindingKind, Link, Links, Network,
+    Outcome, Peaks, Pipe, Run, RunReport, Sim, SimBuilder, Simulation, TaskReport, TaskStart, Wait, When,
 };
 pub use stream::Stream;
 pub use task::{AbortHandle, JoinError, JoinHandle};

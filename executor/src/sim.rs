@@ -5,6 +5,9 @@ mod cell;
 mod core;
 mod digest;
 mod inbox;
+mod lane;
+mod net;
+mod pipe;
 mod report;
 mod ring;
 mod services;
@@ -17,6 +20,8 @@ mod waker;
 mod wheel;
 
 pub use builder::{Run, Sim, SimBuilder};
+pub use net::{Fault, FaultKind, Link, Links, Network, When};
+pub use pipe::Pipe;
 pub use report::{Finding, FindingKind, Outcome, Peaks, RunReport, TaskReport, Wait};
 pub use services::{EndpointInUse, Simulation};
 pub use trace::{Cause, Event, EventSink, TaskStart};

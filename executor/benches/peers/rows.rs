@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use executor::http::{Body, Endpoint};
-use executor::{Rt, Stream, Unpark, Why};
+use executor::{Links, Network, Rt, Sim, Stream, Unpark, Why};
 use http::{Request, Response};
 
 use crate::measure::{cpu_ns, live_bytes, median};
@@ -57,6 +57,7 @@ pub(crate) fn all() -> Vec<Row> {
         both!(e2, "a task in a sleep and its handle", "bytes"),
         both!(e3, "kept of a finished task", "bytes"),
         Row { name: "h1", what: "HTTP exchange, direct", unit: "ns", ours: h1, tokio: None },
+        Row { name: "h2", what: "HTTP/1.1 exchange, wire", unit: "ns", ours: h2, tokio: None },
     ]
 }
 
@@ -379,19 +380,32 @@ fn e3<P: Peer>(_reps: usize) -> f64 {
 }
 
 fn h1(reps: usize) -> f64 {
+    median(reps, N, || Rt::run(exchanges))
+}
+
+fn h2(reps: usize) -> f64 {
     median(reps, N, || {
-        Rt::run(async |rt: Rt| {
-            let endpoint: Endpoint = "10.0.0.1:8000".parse().expect("an endpoint");
-            let simulation = rt.simulation().expect("this is the simulation");
-            let listening =
-                simulation.listen(endpoint.clone(), async |request| Ok(Response::new(request.into_body())));
-            listening.expect("nothing else listens");
-            let transport = rt.http();
-            for _ in 0..N {
-                let request = Request::new(Body::from("200 bytes, more or less"));
-                let response = transport.send(&endpoint, request).await.expect("it answers");
-                std::hint::black_box(response);
-            }
-        })
+        let sim = Sim::builder().network(Network::Wire(Links::default())).build();
+        let start = cpu_ns();
+        let run = sim.run(exchanges);
+        let spent = cpu_ns() - start;
+        assert!(run.output.is_some(), "{}", run.report);
+        spent
     })
+}
+
+/// Exchanges with a service that echoes, each read to its end.
+async fn exchanges(rt: Rt) {
+    let endpoint: Endpoint = "10.0.0.1:8000".parse().expect("an endpoint");
+    let simulation = rt.simulation().expect("this is the simulation");
+    let listening =
+        simulation.listen(endpoint.clone(), async |request| Ok(Response::new(request.into_body())));
+    listening.expect("nothing else listens");
+    let transport = rt.http();
+    for _ in 0..N {
+        let request = Request::new(Body::from("200 bytes, more or less"));
+        let response = transport.send(&endpoint, request).await.expect("it answers");
+        let body = response.into_body().bytes(1000).await.expect("it is whole");
+        std::hint::black_box(body);
+    }
 }

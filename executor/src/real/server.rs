@@ -14,11 +14,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::http::arrived;
-use crate::http::Body;
-
-/// How long a client may take to send its request's head.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+use crate::http::{Body, HEADER_TIMEOUT, Received};
 
 /// How long the listener rests after an `accept` that failed for want of a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -72,7 +68,7 @@ impl Server {
             let watcher = graceful.watcher();
             tokio::spawn(async move {
                 let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-                    let answer = service(request.map(arrived));
+                    let answer = service(request.map(Received::request));
                     async move { Ok::<_, std::convert::Infallible>(answer.await) }
                 });
                 let connection = protocol.serve_connection(TokioIo::new(stream), service);

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::core::{Core, Settings};
+use super::net::Network;
 use super::report::RunReport;
 use super::trace::EventSink;
 use crate::local::Locals;
@@ -39,6 +40,7 @@ impl Sim {
                 max_time: Instant::MAX,
                 max_events: u64::MAX,
                 max_tasks: usize::MAX,
+                network: Network::Direct,
             },
             locals: Locals::default(),
             sink: None,
@@ -135,6 +137,12 @@ impl SimBuilder {
     /// Ends the run when more tasks than `limit` exist at a time.
     pub fn max_tasks(mut self, limit: usize) -> Self {
         self.settings.max_tasks = limit;
+        self
+    }
+
+    /// Sets how HTTP travels. Default: [`Network::Direct`].
+    pub fn network(mut self, network: Network) -> Self {
+        self.settings.network = network;
         self
     }
 

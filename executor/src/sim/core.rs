@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::cell;
 use super::digest::Digest;
 use super::inbox::Inbox;
+use super::net::{Network, Roads};
 use super::report::{Finding, FindingKind, Outcome, Peaks, TaskReport};
 use super::ring::Rings;
 use super::services::Services;
@@ -77,6 +78,7 @@ pub(super) struct Settings {
     pub(super) max_time: Instant,
     pub(super) max_events: u64,
     pub(super) max_tasks: usize,
+    pub(super) network: Network,
 }
 
 /// One simulation.
@@ -90,6 +92,7 @@ pub(crate) struct Core {
     inbox: Arc<Inbox>,
     locals: RefCell<Locals>,
     pub(super) services: RefCell<Services>,
+    pub(super) roads: RefCell<Roads>,
     /// The random streams that were opened, and where.
     streams: RefCell<BTreeMap<String, &'static Location<'static>>>,
 }
@@ -155,6 +158,7 @@ impl Core {
             left_out: 0,
             trace: None,
         };
+        let roads = RefCell::new(Roads::new(&settings.network));
         Core {
             id,
             settings,
@@ -164,6 +168,7 @@ impl Core {
             inbox: Inbox::register(id),
             locals: RefCell::new(locals),
             services: RefCell::default(),
+            roads,
             streams: RefCell::default(),
         }
     }

@@ -10,16 +10,24 @@ use http::{Request, Response};
 use rustc_hash::FxHashMap;
 
 use super::core::{Id, Spawn};
+use super::net;
+use super::pipe::Pipe;
 use super::task::TaskRef;
 use crate::http::{Body, Endpoint, SendError};
 use crate::{Class, JoinHandle};
 
-type Answer = Result<Response<Body>, SendError>;
-type Service = Rc<dyn Fn(Request<Body>) -> LocalBoxFuture<'static, Answer>>;
+pub(super) type Answer = Result<Response<Body>, SendError>;
+pub(super) type Service = Rc<dyn Fn(Request<Body>) -> LocalBoxFuture<'static, Answer>>;
 
 /// The services that listen, by endpoint. Looked up, never iterated.
 #[derive(Default)]
 pub(super) struct Services(FxHashMap<Endpoint, Service>);
+
+impl Services {
+    pub(super) fn get(&self, endpoint: &Endpoint) -> Option<Service> {
+        self.0.get(endpoint).map(Rc::clone)
+    }
+}
 
 /// What the simulated world can do and hosted code cannot, see [`Rt::simulation`](crate::Rt::simulation).
 #[derive(Clone, Copy)]
@@ -57,8 +65,17 @@ impl Simulation {
     /// Stops listening: further requests are refused, those under way go on. Returns whether anything listened.
     pub fn close(&self, endpoint: &Endpoint) -> bool {
         // Dropped after the table is free again.
-        let service = self.0.with(|core| core.services.borrow_mut().0.remove(endpoint));
+        let service = self.0.with(|core| {
+            let service = core.services.borrow_mut().0.remove(endpoint);
+            net::forget(core, endpoint);
+            service
+        });
         service.is_some()
+    }
+
+    /// Returns the two ends of a connection on which nothing takes time and nothing goes wrong.
+    pub fn pipe(&self) -> (Pipe, Pipe) {
+        self.0.with(|core| core.roads.borrow_mut().pipe(core.id()))
     }
 
     /// Starts a task whose polls are events of `class`: an engine, an observer.
@@ -94,13 +111,17 @@ impl Simulation {
     }
 }
 
-/// Calls the service at `to`, as a task of its own.
+/// Sends `request` to the service at `to`, the way the run's network has it.
 pub(crate) async fn send(
     id: Id,
     to: Endpoint,
     request: Request<Body>,
     place: &'static Location<'static>,
 ) -> Answer {
+    if id.with(|core| core.roads.borrow().exist()) {
+        // In a box, so that a direct call does not carry its room.
+        return Box::pin(net::send(id, to, request, place)).await;
+    }
     let Some(exchange) = start(id, &to, request, place) else { return Err(SendError::refused().at(&to)) };
     match AbortOnDrop(exchange).await_answer().await {
         Ok(answer) => answer.map_err(|error| error.at(&to)),
@@ -116,7 +137,7 @@ fn start(
     place: &'static Location<'static>,
 ) -> Option<JoinHandle<Answer>> {
     id.with(|core| {
-        let service = core.services.borrow().0.get(to).map(Rc::clone)?;
+        let service = core.services.borrow().get(to)?;
         let how = Spawn { name: "exchange", place, class: Class::Transport, daemon: true };
         // The service is called in the task: the request arrives as an event.
         let word = core.spawn(how, async move { service(request).await });

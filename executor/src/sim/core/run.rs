@@ -196,7 +196,7 @@ impl Core {
     }
 
     /// Drops everything in a fixed order: foreground tasks, then daemons, each in the order of spawning, then
-    /// services, tickets and timers.
+    /// services, connections, tickets and timers.
     fn close(&self) {
         let mut left: Vec<(bool, u32, Word)> = {
             let state = &mut *self.state.borrow_mut();
@@ -221,6 +221,8 @@ impl Core {
         }
         let services = self.services.take();
         drop(services);
+        let roads = self.roads.take();
+        drop(roads);
         let locals = self.locals.replace(Locals::default());
         drop(locals);
         let (wheel, tickets) = {
