@@ -14,13 +14,13 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (0..100_000_usize).prop_map(Step::Write),
-        4 => (1..50_000_usize).prop_map(Step::Read),
+        4 => (0..30_000_usize).prop_map(Step::Write),
+        4 => (1..30_000_usize).prop_map(Step::Read),
         3 => (0..20_000_000_u64).prop_map(Step::Pass),
         1 => (1..1_000_000_u64, 0..50_000_000_u64).prop_map(|(rate, length)| Step::Slow(rate, length)),
         1 => (0..50_000_000_u64).prop_map(Step::Swallow),
     ];
-    proptest::collection::vec(step, 1..60)
+    proptest::collection::vec(step, 1..40)
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
