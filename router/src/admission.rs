@@ -1,8 +1,7 @@
 //! Whether a request may pass before it has candidates (request-control spec 4).
 
-mod utilization_detector;
-
-pub use utilization_detector::UtilizationDetector;
+pub mod concurrency_detector;
+pub mod utilization_detector;
 
 use std::rc::Rc;
 
@@ -10,9 +9,19 @@ use executor::Instant;
 
 use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, InferenceError};
+use crate::plugin::{Factory, ParameterError};
+
+/// The saturation detector types that are built, each with its factory.
+pub const TYPES: &[(&str, Factory)] = &[
+    (concurrency_detector::TYPE, concurrency_detector::factory),
+    (utilization_detector::TYPE, utilization_detector::factory),
+];
 
 /// Measures how full a pool is.
 pub trait SaturationDetector {
+    /// Returns the type of the detector.
+    fn plugin_type(&self) -> &'static str;
+
     /// Returns the saturation of `endpoints`: 1.0 = full, more = oversubscribed. Not clamped, may be NaN.
     fn saturation(&self, endpoints: &[Rc<Endpoint>], now: Instant) -> f64;
 }
@@ -53,4 +62,24 @@ impl std::fmt::Debug for LegacyAdmission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("LegacyAdmission")
     }
+}
+
+/// Returns what is wrong with a headroom.
+fn wrong_headroom(headroom: f64) -> Option<String> {
+    (headroom < 0.0).then(|| format!("headroom must be a non-negative value, got {headroom}"))
+}
+
+/// Says of a headroom that it more than doubles what a full endpoint may hold.
+fn warn_of_headroom(plugin: &str, headroom: f64) {
+    if headroom > 1.0 {
+        tracing::warn!(plugin, headroom, "a headroom above 1.0 more than doubles what an endpoint may hold");
+    }
+}
+
+/// Returns the error that says everything that is wrong with a detector, if anything is.
+fn all_wrong(detector: &str, wrong: &[String]) -> Result<(), ParameterError> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(ParameterError::new(format!("invalid {detector} configuration: {}", wrong.join("\n"))))
 }

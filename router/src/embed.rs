@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use executor::Rt;
 
-use crate::admission::{LegacyAdmission, UtilizationDetector};
+use crate::admission::LegacyAdmission;
 use crate::config::assembly::{Assembly, DataLayerPlan, PollingPlan};
 use crate::config::fault::Fault;
 use crate::config::loader::{self, Options};
@@ -16,7 +16,6 @@ use crate::data_layer::datastore::{Datastore, Plan};
 use crate::data_layer::dispatcher::BoundSource;
 use crate::data_layer::objects::{Objects, PoolIdentity};
 use crate::director::{Director, DirectorOptions, Pool};
-use crate::metrics::Registry as Metrics;
 use crate::plugin::{Handle, run_periodic};
 use crate::server::{Core, CoreHandle, Proxy, ProxyOptions};
 use crate::support::Registry;
@@ -107,12 +106,16 @@ pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>>
         ConfigSource::Tree(tree) => (file.as_str(), EndpointPickerConfig::from_node(&file, tree)?),
     };
     let assembly = loader::load_parsed(file, &parsed, &types, &plugins, &options)?;
-    let metrics = Metrics::default();
+    if assembly.flow_control.is_some() {
+        let mut problems = Problems::new(file);
+        problems.push(Fault::NotBuilt, None, "featureGates", "the queues of flow control are not built yet");
+        return Err(problems);
+    }
+    let metrics = plugins.metrics().clone();
     let datastore = Rc::new(Datastore::new(rt, plan(&assembly.data_layer), &metrics));
     // The core owns them, and with them the datastore: endpoints are polled for as long as the core lives.
     let objects = Rc::new(Objects::new(pool, Rc::clone(&datastore), None));
-    // A detector that the file declares is refused until it is built; the default one is this.
-    let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
+    let admission = LegacyAdmission::new(Rc::clone(&assembly.detector.plugin));
     run_periodic(rt, &plugins.instances());
     let Assembly { scheduler, hooks, parsers, discovery, notices, .. } = assembly;
     let (core, handle) = Core::new(rt, Rc::clone(&objects) as Rc<dyn Pool>, metrics, |pool| {

@@ -12,10 +12,15 @@ use std::time::Duration;
 
 use executor::{Instant, Missed, Rt, Stream};
 
+use crate::admission::SaturationDetector;
 use crate::config::schema::Compat;
 use crate::data_key::DataKey;
 use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{Discovery, EndpointListener, Extractor, PodListener, PollingSource};
+use crate::flow_control::fairness::FairnessPolicy;
+use crate::flow_control::ordering::OrderingPolicy;
+use crate::flow_control::usage_limits::UsageLimitPolicy;
+use crate::metrics;
 use crate::request::Parser;
 use crate::request_control::{
     Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
@@ -83,6 +88,14 @@ pub struct Roles {
     pub discovery: Option<Rc<dyn Discovery>>,
     /// Reads request bodies and responses.
     pub parser: Option<Arc<dyn Parser>>,
+    /// Orders the items of a flow.
+    pub ordering_policy: Option<Rc<dyn OrderingPolicy>>,
+    /// Shares a band among its flows.
+    pub fairness_policy: Option<Rc<dyn FairnessPolicy>>,
+    /// Says how full the pool may be for each band.
+    pub usage_limit_policy: Option<Rc<dyn UsageLimitPolicy>>,
+    /// Says how full the pool is.
+    pub saturation_detector: Option<Rc<dyn SaturationDetector>>,
     /// Works at intervals, each at its own.
     pub periodic: Vec<Rc<dyn Periodic>>,
     /// Shows its state.
@@ -260,6 +273,7 @@ type Named = Vec<(Rc<str>, Instance)>;
 #[derive(Clone)]
 pub struct Handle {
     rt: Rt,
+    metrics: metrics::Registry,
     instances: Rc<RefCell<Named>>,
     compat: Rc<Cell<Compat>>,
 }
@@ -267,7 +281,12 @@ pub struct Handle {
 impl Handle {
     /// Returns a handle without instances.
     pub fn new(rt: Rt) -> Self {
-        Handle { rt, instances: Rc::default(), compat: Rc::default() }
+        Handle { rt, metrics: metrics::Registry::default(), instances: Rc::default(), compat: Rc::default() }
+    }
+
+    /// Returns the registry of the metrics that plugins write.
+    pub fn metrics(&self) -> &metrics::Registry {
+        &self.metrics
     }
 
     /// Returns the runtime that hosts the plugins: their clock, tasks, channels and randomness.

@@ -5,18 +5,18 @@
 
 mod release;
 
-pub use release::{Area, Deprecation, EndpointEvents, Idle, PluginType, RELEASE, Reference, Stability};
+pub use release::{Area, Deprecation, EndpointEvents, PluginType, RELEASE, Reference, Stability};
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::plugin::Factory;
-use crate::{data_layer, producers, request, scheduling};
+use crate::{admission, data_layer, flow_control, producers, request, scheduling};
 
 /// Returns the types that this build has, as the capabilities list them. A new capability adds its table here.
 fn built() -> impl Iterator<Item = (&'static str, Factory)> {
-    let tables = [data_layer::TYPES, producers::TYPES, request::TYPES];
-    scheduling::types().chain(tables.into_iter().flatten().copied())
+    let tables = [admission::TYPES, data_layer::TYPES, producers::TYPES, request::TYPES];
+    scheduling::types().chain(flow_control::types()).chain(tables.into_iter().flatten().copied())
 }
 
 /// Whether a type can run.

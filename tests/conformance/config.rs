@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::outcome::Outcome;
 
+pub(crate) use answer::{controller, registry};
+
 /// Runs one case of a file of this folder.
 pub(crate) fn run(file: &str, case: &Value) -> Outcome {
     let (given, then) = (&case["given"], &case["then"]);

@@ -7,6 +7,7 @@
 mod config;
 mod config_data;
 mod engine;
+mod flow_control;
 mod model_server;
 mod prefix;
 mod request_control;

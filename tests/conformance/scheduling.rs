@@ -1,11 +1,11 @@
 //! `scheduling/`: scorers, filters, pickers, profiles and profile handlers, built through their factories;
 //! whole configurations, loaded as at start-up.
 
-mod given;
+pub(crate) mod given;
 mod helpers;
 mod hooks;
 mod pickers;
-mod plugins;
+pub(crate) mod plugins;
 mod profile_handlers;
 mod profiles;
 mod samples;

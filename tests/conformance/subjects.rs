@@ -8,6 +8,7 @@
 use crate::config;
 use crate::config_data;
 use crate::engine;
+use crate::flow_control;
 use crate::model_server;
 use crate::outcome::Subject::{self, Built, NotBuilt};
 use crate::scheduling;
@@ -58,15 +59,15 @@ const TABLE: &[(&str, Subject)] = &[
     ("ext_proc/subset", NotBuilt("the ext_proc server")),
     ("flow_control/admission", NotBuilt("flow control")),
     ("flow_control/candidates", NotBuilt("flow control")),
-    ("flow_control/config", NotBuilt("flow control")),
+    ("flow_control/config", Built(flow_control::run)),
     ("flow_control/eviction", NotBuilt("flow control")),
     ("flow_control/eviction_stream", NotBuilt("flow control")),
-    ("flow_control/fairness", NotBuilt("flow control")),
-    ("flow_control/ordering", NotBuilt("flow control")),
+    ("flow_control/fairness", Built(flow_control::run)),
+    ("flow_control/ordering", Built(flow_control::run)),
     ("flow_control/processor", NotBuilt("flow control")),
-    ("flow_control/queue", NotBuilt("flow control")),
-    ("flow_control/saturation", NotBuilt("flow control")),
-    ("flow_control/usage_limits", NotBuilt("flow control")),
+    ("flow_control/queue", Built(flow_control::run)),
+    ("flow_control/saturation", Built(flow_control::run)),
+    ("flow_control/usage_limits", Built(flow_control::run)),
     ("model_server/block_hashes", NotBuilt("the model server")),
     ("model_server/data_parallel", NotBuilt("the model server")),
     ("model_server/e2e", NotBuilt("the model server")),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use executor::Rt;
-use router::admission::{LegacyAdmission, UtilizationDetector};
+use router::admission::LegacyAdmission;
 use router::config::loader::{Options, load};
 use router::data_layer::EndpointEvent;
 use router::director::{Director, DirectorOptions, Pool, RequestInput, RewriteRule};
@@ -40,7 +40,7 @@ pub(crate) fn director(rt: &Rt, profile: &Profile, endpoints: usize) -> Result<D
         Rc::new(endpoint)
     };
     let pool = Rc::new(Fixed(Rc::new((0..endpoints).map(endpoint).collect())));
-    let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
+    let admission = LegacyAdmission::new(assembly.detector.plugin);
     let options = DirectorOptions::default();
     Ok(Director::new(rt.clone(), pool, assembly.scheduler, admission, assembly.hooks, options))
 }

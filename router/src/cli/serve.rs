@@ -10,7 +10,6 @@ use executor::{Real, Rt, Server};
 
 use super::Failure;
 use super::check::read;
-use crate::config::notice::Notice;
 use crate::data_layer::EndpointNotifier;
 use crate::embed::{self, Embedded, RouterConfig};
 use crate::endpoint::{EndpointId, EndpointMetadata};
@@ -95,10 +94,7 @@ impl ServeArgs {
         let Embedded { core, handle, proxy, datastore, plugins, discovery, notices, .. } =
             embed::build(&rt, config).map_err(Failure::Configuration)?;
         for notice in &notices {
-            match notice {
-                Notice::IdleDefault { .. } => tracing::debug!("{notice}"),
-                _ => tracing::warn!("{notice}"),
-            }
+            tracing::warn!("{notice}");
         }
         if discovery.is_none() && self.endpoints.is_empty() {
             return Err(Failure::NoEndpoints);

@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::gates::FeatureGates;
 use super::notice::Notice;
 use super::schema::LockstepConfig;
+use crate::admission::SaturationDetector;
 use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{EndpointListener, Extractor, PodListener, PollingSource};
 use crate::director::Hooks;
+use crate::flow_control::Settings;
 use crate::plugin::{Hook, Instance, TypedName};
 use crate::request::ParserRegistry;
 use crate::scheduling::Scheduler;
@@ -29,6 +31,10 @@ pub struct Assembly {
     pub profile_handler: Rc<str>,
     /// Name of the saturation detector.
     pub saturation_detector: Rc<str>,
+    /// The saturation detector itself.
+    pub detector: Hook<dyn SaturationDetector>,
+    /// What flow control is to do; `None` where it is off.
+    pub flow_control: Option<Settings>,
     /// Names of the parsers that are asked, in order.
     pub parser_names: Vec<Rc<str>>,
     /// The parsers themselves.
@@ -56,8 +62,8 @@ pub struct Plugin {
     pub plugin_type: Rc<str>,
     /// Why it is there.
     pub origin: Origin,
-    /// The instance; `None` for a default that this build does not have and that has nothing to do here.
-    pub instance: Option<Instance>,
+    /// The instance.
+    pub instance: Instance,
 }
 
 /// Why a plugin is part of a configuration.
@@ -145,23 +151,20 @@ impl Assembly {
 
     /// Returns the instance `name`.
     pub fn instance(&self, name: &str) -> Option<&Instance> {
-        self.plugin(name)?.instance.as_ref()
+        Some(&self.plugin(name)?.instance)
     }
 }
 
 impl Plugin {
     /// Returns the type that the plugin reports, in metrics and for its stability.
-    pub fn reported_type<'a>(&'a self, registry: &Registry) -> &'a str {
-        match &self.instance {
-            Some(instance) => &instance.id.plugin_type,
-            None => registry.get(&self.plugin_type).and_then(|r| r.info.reports).unwrap_or(&self.plugin_type),
-        }
+    pub fn reported_type(&self) -> &str {
+        &self.instance.id.plugin_type
     }
 }
 
 /// Returns the experimental plugins in order of their names.
 pub fn experimental<'a>(plugins: &'a [Plugin], registry: &Registry) -> Vec<&'a Plugin> {
-    let is_alpha = |p: &&Plugin| registry.stability(p.reported_type(registry)) == Stability::Alpha;
+    let is_alpha = |p: &&Plugin| registry.stability(p.reported_type()) == Stability::Alpha;
     let mut found: Vec<&Plugin> = plugins.iter().filter(is_alpha).collect();
     found.sort_by_key(|p| Rc::clone(&p.name));
     found

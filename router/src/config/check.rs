@@ -21,11 +21,10 @@ fn write_summary(out: &mut String, assembly: &Assembly) -> fmt::Result {
     writeln!(out, "plugins ({})", assembly.plugins.len())?;
     let width = assembly.plugins.iter().map(|p| p.name.len()).max().unwrap_or(0);
     for plugin in &assembly.plugins {
-        let origin = match (plugin.origin, &plugin.instance) {
-            (Origin::File, _) => "configured",
-            (Origin::Default, Some(_)) => "added by default",
-            (Origin::Default, None) => "added by default, idle",
-            (Origin::Required, _) => "added for data that others require",
+        let origin = match plugin.origin {
+            Origin::File => "configured",
+            Origin::Default => "added by default",
+            Origin::Required => "added for data that others require",
         };
         writeln!(out, "  {:width$}  {} ({origin})", plugin.name, plugin.plugin_type)?;
     }

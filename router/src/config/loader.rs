@@ -5,6 +5,7 @@
 
 mod data_layer;
 mod defaults;
+mod flow_control;
 mod instantiate;
 mod producers;
 mod scheduling;
@@ -113,8 +114,9 @@ impl Loader<'_> {
         self.step()?;
         let built = self.build_profiles(&defaulted.profiles);
         self.check_data_layer_references(&defaulted.sources);
+        let flow_control = self.build_flow_control();
         let (parser_names, parsers) = self.build_parsers(&defaulted.parsers);
-        self.check_saturation_detector(&defaulted.saturation_detector);
+        let detector = self.build_saturation_detector(&defaulted.saturation_detector);
         self.step()?;
         let order = self.complete_data_graph();
         self.step()?;
@@ -127,14 +129,16 @@ impl Loader<'_> {
         let built = built.expect("a problem was reported for every profile that could not be built");
         Ok(Assembly {
             hooks: Hooks::new(
-                self.plugins.iter().filter_map(|p| p.instance.as_ref()),
-                order.iter().filter_map(|p| self.plugins[*p].instance.as_ref()),
+                self.plugins.iter().map(|p| &p.instance),
+                order.iter().map(|p| &self.plugins[*p].instance),
             ),
             plugins: std::mem::take(&mut self.plugins),
             profiles: built.plans,
             scheduler: built.scheduler,
             profile_handler: built.handler,
             saturation_detector: defaulted.saturation_detector.value.as_str().into(),
+            detector: detector.expect("a problem was reported where the detector is none"),
+            flow_control,
             parser_names,
             parsers,
             data_layer,
@@ -168,7 +172,7 @@ impl Loader<'_> {
     }
 
     fn instance(&self, name: &str) -> Option<&Instance> {
-        self.plugin(name)?.instance.as_ref()
+        Some(&self.plugin(name)?.instance)
     }
 
     /// Adds a built plugin to the effective list and the handle.
@@ -178,12 +182,7 @@ impl Loader<'_> {
             let (name, plugin_type) = (name.into(), plugin_type.into());
             self.notices.push(Notice::DeprecatedPlugin { name, plugin_type, deprecation });
         }
-        self.plugins.push(Plugin {
-            name: name.into(),
-            plugin_type: plugin_type.into(),
-            origin,
-            instance: Some(instance),
-        });
+        self.plugins.push(Plugin { name: name.into(), plugin_type: plugin_type.into(), origin, instance });
     }
 
     /// Returns the parsers that are asked, in order.
@@ -207,15 +206,6 @@ impl Loader<'_> {
             }
         }
         (names, ParserRegistry::new(parsers))
-    }
-
-    /// Reports a detector that is none. No type with that role is built: one that is only declared passes,
-    /// every instance is of another role.
-    fn check_saturation_detector(&mut self, reference: &Located<String>) {
-        if self.instance(reference).is_some() {
-            let message = format!("plugin \"{}\" is not a saturation detector", reference.value);
-            self.problems.push_at(Fault::WrongSaturationDetectorRole, reference, message);
-        }
     }
 
     /// Returns the name of the discovery plugin.
@@ -252,31 +242,22 @@ impl Loader<'_> {
         }
     }
 
-    /// Builds `plugin_type` under its own name, without parameters, as a default; one that this build does not
-    /// have is declared only, if it has nothing to do in this configuration.
+    /// Builds `plugin_type` under its own name, without parameters, as a default.
     fn add_default(&mut self, plugin_type: &str, wanted_by: &Located<()>) {
         let Some(registered) = self.registry.get(plugin_type) else {
             let message = format!("{plugin_type:?} is neither a plugin of this file nor a plugin type");
             self.problems.push_at(Fault::UnknownDefaultPluginType, wanted_by, message);
             return;
         };
-        match (registered.support, registered.info.idle_default) {
-            (Support::Supported(factory), _) => {
-                match factory(plugin_type, &Parameters::absent(), self.handle) {
-                    Ok(instance) => self.add(plugin_type, plugin_type, Origin::Default, instance),
-                    Err(error) => {
-                        let message = format!("default plugin {plugin_type} cannot be built: {error}");
-                        self.problems.push_at(Fault::DefaultPluginFailed, wanted_by, message);
-                    }
-                }
+        let Support::Supported(factory) = registered.support else {
+            return self.refuse_unbuilt(plugin_type, "added by default", wanted_by);
+        };
+        match factory(plugin_type, &Parameters::absent(), self.handle) {
+            Ok(instance) => self.add(plugin_type, plugin_type, Origin::Default, instance),
+            Err(error) => {
+                let message = format!("default plugin {plugin_type} cannot be built: {error}");
+                self.problems.push_at(Fault::DefaultPluginFailed, wanted_by, message);
             }
-            (Support::NotBuilt, Some(idle)) if !self.gates.flow_control => {
-                let name: Rc<str> = plugin_type.into();
-                self.notices.push(Notice::IdleDefault { name: Rc::clone(&name), idle });
-                let plugin_type = Rc::clone(&name);
-                self.plugins.push(Plugin { name, plugin_type, origin: Origin::Default, instance: None });
-            }
-            (Support::NotBuilt, _) => self.refuse_unbuilt(plugin_type, "added by default", wanted_by),
         }
     }
 

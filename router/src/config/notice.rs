@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use crate::data_key::DataKey;
-use crate::support::{Deprecation, Idle};
+use crate::support::Deprecation;
 
 /// Something worth a line in the log when a configuration is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +41,6 @@ pub enum Notice {
     },
     /// A source of Kubernetes objects, which nobody feeds.
     NoKubernetes(Rc<str>),
-    /// A plugin was added by default that this build does not have, and that would have nothing to do here.
-    IdleDefault {
-        /// The plugin.
-        name: Rc<str>,
-        /// Why it would have nothing to do.
-        idle: Idle,
-    },
 }
 
 impl fmt::Display for Notice {
@@ -85,12 +78,6 @@ impl fmt::Display for Notice {
                 "the data source {name} hears of nothing: this build has no Kubernetes client, endpoints come \
                  from files or from the command line"
             ),
-            Notice::IdleDefault { name, idle } => {
-                write!(
-                    f,
-                    "plugin {name}, added by default, is not built yet; it has nothing to do here: {idle}"
-                )
-            }
         }
     }
 }

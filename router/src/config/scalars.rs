@@ -55,7 +55,8 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
 
 /// Reads a Kubernetes resource quantity, rounded away from zero to an integer: `1k`, `10Gi`, `0.5`, `1e3`.
 ///
-/// A quantity beyond 64 bits is the largest integer of its sign. Errors say what is accepted.
+/// A quantity beyond 64 bits is the largest integer of its sign, but for a bare integer, which is the least: as a limit
+/// it is refused (flow-control spec 2.1). Errors say what is accepted.
 pub fn parse_quantity(text: &str) -> Result<i64, String> {
     let error = || {
         format!(
@@ -77,7 +78,8 @@ pub fn parse_quantity(text: &str) -> Result<i64, String> {
     let (exponent, factor) = scale(suffix).ok_or_else(error)?;
     let magnitude = scaled(whole, fraction, exponent, factor);
     let signed = if negative { -magnitude } else { magnitude };
-    Ok(i64::try_from(signed).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
+    let is_bare = suffix.is_empty() && !number.contains('.');
+    Ok(i64::try_from(signed).unwrap_or(if negative || is_bare { i64::MIN } else { i64::MAX }))
 }
 
 /// Returns the decimal exponent and the binary factor of a suffix.
@@ -178,6 +180,8 @@ mod tests {
             ("-0.5", -1),
             ("-2k", -2_000),
             ("100Ei", i64::MAX),
+            ("9223372036854775807", i64::MAX),
+            ("9223372036854775808", i64::MIN),
             ("1e999999", i64::MAX),
             ("0.0000000000000000000000001", 1),
             ("1.0000000000000000000000001", 2),

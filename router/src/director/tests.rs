@@ -4,8 +4,8 @@ use executor::Sim;
 use serde_json::json;
 
 use super::*;
-use crate::admission::UtilizationDetector;
 use crate::candidates::Candidate;
+use crate::config::assembly::Assembly;
 use crate::config::loader::{Options, load};
 use crate::endpoint::{EndpointId, Metrics};
 use crate::plugin::{Handle, Instance, Roles};
@@ -173,13 +173,13 @@ struct Case {
 fn director(rt: &Rt, case: &mut Case) -> Director {
     let handle = Handle::new(rt.clone());
     let assembly = load("", "", &Registry::default(), &handle, &Options::default());
-    let scheduler = assembly.expect("the built-in configuration loads").scheduler;
+    let Assembly { scheduler, detector, .. } = assembly.expect("the built-in configuration loads");
     let endpoints = [endpoint("a", "10.0.0.1", 0), endpoint("b", "fd00::2", 9)];
     let endpoints = if case.empty_pool { Vec::new() } else { endpoints.to_vec() };
     let rewrites = std::mem::take(&mut case.rewrites);
     let pool = Rc::new(TwoEndpoints { endpoints: Rc::new(endpoints), rewrites });
     let instances: Vec<Instance> = case.probes.drain(..).map(Probe::instance).collect();
-    let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
+    let admission = LegacyAdmission::new(detector.plugin);
     let hooks = Hooks::new(&instances, &instances);
     Director::new(rt.clone(), pool, scheduler, admission, hooks, DirectorOptions::default())
 }

@@ -64,27 +64,6 @@ pub struct Reference {
     pub default: Option<&'static str>,
 }
 
-/// Why a type that is added to every configuration does nothing in many of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// Only flow control asks it.
-    WithoutFlowControl,
-    /// Only flow control asks it, and admission for requests of negative priority. Priorities come from
-    /// `InferenceObjective`s, without which every request has priority 0.
-    WithoutFlowControlAndObjectives,
-}
-
-impl fmt::Display for Idle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Idle::WithoutFlowControl => "flow control is off",
-            Idle::WithoutFlowControlAndObjectives => {
-                "flow control is off, and without objectives no request has a negative priority"
-            }
-        })
-    }
-}
-
 /// How a type comes to hear of endpoints, where it listens to them at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointEvents {
@@ -115,8 +94,6 @@ pub struct PluginType {
     pub references: &'static [Reference],
     /// Data key for which it is created where nobody produces that key.
     pub default_producer_of: Option<&'static str>,
-    /// Why it does nothing where it was only added by default.
-    pub idle_default: Option<Idle>,
     /// Type that an instance of the default name reports, where it is another.
     pub reports: Option<&'static str>,
     /// How it comes to hear of endpoints.
@@ -133,7 +110,6 @@ impl PluginType {
             deprecation: None,
             references: &[],
             default_producer_of: None,
-            idle_default: None,
             reports: None,
             endpoint_events: EndpointEvents::Always,
         }
@@ -157,10 +133,6 @@ impl PluginType {
 
     const fn hears(self, endpoint_events: EndpointEvents) -> Self {
         PluginType { endpoint_events, ..self }
-    }
-
-    const fn idle_by_default(self, idle: Idle) -> Self {
-        PluginType { idle_default: Some(idle), ..self }
     }
 }
 
@@ -271,17 +243,15 @@ pub const RELEASE: &[PluginType] = &[
     beta(Area::RequestControl, "destination-endpoint-served-verifier").reports(""),
     alpha(Area::RequestControl, "disaggregatedset-rollout-screener").hears(EndpointEvents::Pods),
     alpha(Area::RequestControl, "agent-identity"),
-    beta(Area::FlowControl, "global-strict-fairness-policy").idle_by_default(Idle::WithoutFlowControl),
+    beta(Area::FlowControl, "global-strict-fairness-policy"),
     beta(Area::FlowControl, "round-robin-fairness-policy"),
     beta(Area::FlowControl, "program-aware-fairness"),
-    beta(Area::FlowControl, "fcfs-ordering-policy").idle_by_default(Idle::WithoutFlowControl),
+    beta(Area::FlowControl, "fcfs-ordering-policy"),
     beta(Area::FlowControl, "edf-ordering-policy"),
     beta(Area::FlowControl, "slo-deadline-ordering-policy"),
-    beta(Area::FlowControl, "static-usage-limit-policy")
-        .reports("static-usage-limit-policy-type")
-        .idle_by_default(Idle::WithoutFlowControl),
+    beta(Area::FlowControl, "static-usage-limit-policy").reports("static-usage-limit-policy-type"),
     beta(Area::FlowControl, "concurrency-detector"),
-    beta(Area::FlowControl, "utilization-detector").idle_by_default(Idle::WithoutFlowControlAndObjectives),
+    beta(Area::FlowControl, "utilization-detector"),
     alpha(Area::FlowControl, "sheddable-eviction-filter"),
     alpha(Area::FlowControl, "priority-then-time-eviction-order-policy"),
     alpha(Area::FlowControl, "priority-holdback-policy"),

@@ -5,26 +5,30 @@ use std::rc::Rc;
 use router::config::assembly::{Assembly, Origin, PollingPlan, experimental};
 use router::config::notice::Notice;
 use router::endpoint::EndpointMetadata;
+use router::flow_control::{BandSettings, ControllerSettings, RegistrySettings, Settings};
 use router::plugin::Hook;
 use router::support::Registry;
 use serde_json::{Value, json};
 
 /// Describes an assembly; of the recorded order of producers it repeats the pairs that hold.
 pub(super) fn of(assembly: &Assembly, registry: &Registry, then: &Value) -> Value {
+    let mut notices: Vec<String> = assembly.notices.iter().filter_map(notice).collect();
+    // The real router has one notice for all parsers that are never asked; ours names each.
+    notices.dedup();
     let mut answer = json!({
-        "plugins": plugins(assembly, registry),
+        "plugins": plugins(assembly),
         "auto_producers": sorted(named(assembly, Origin::Required)),
         "profiles": profiles(assembly),
         "profile_handler": reference(assembly, &assembly.profile_handler),
         "saturation_detector": reference(assembly, &assembly.saturation_detector),
         "parsers": parsers(assembly),
         "feature_gates": Value::Object(assembly.gates.all().into_iter().map(|(n, on)| (n.to_owned(), on.into())).collect()),
-        "flow_control": null,
+        "flow_control": assembly.flow_control.as_ref().map(flow_control),
         "data_layer": data_layer(assembly),
         "request_control": request_control(assembly),
         "producer_order": producer_order(assembly, &then["producer_order"]),
         "first_alpha_plugin": experimental(&assembly.plugins, registry).first().map(|p| p.name.to_string()),
-        "notices": assembly.notices.iter().filter_map(notice).collect::<Vec<_>>(),
+        "notices": notices,
     });
     if let Some(discovery) = &assembly.discovery {
         answer["discovery"] = json!(**discovery);
@@ -41,19 +45,16 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-fn plugins(assembly: &Assembly, registry: &Registry) -> Vec<Value> {
+fn plugins(assembly: &Assembly) -> Vec<Value> {
     let own = assembly.plugins.iter().filter(|p| p.origin != Origin::Required);
     own.map(|plugin| {
         let mut value = json!({"name": *plugin.name, "type": *plugin.plugin_type});
-        let reported = plugin.reported_type(registry);
+        let reported = plugin.reported_type();
         if reported != &*plugin.plugin_type {
             value["reported_type"] = json!(reported);
         }
-        match &plugin.instance {
-            Some(instance) if instance.id.name != plugin.name => {
-                value["reported_name"] = json!(*instance.id.name);
-            }
-            _ => {}
+        if plugin.instance.id.name != plugin.name {
+            value["reported_name"] = json!(*plugin.instance.id.name);
         }
         value
     })
@@ -177,6 +178,50 @@ fn producer_order(assembly: &Assembly, pairs: &Value) -> Vec<Value> {
     pairs.as_array().into_iter().flatten().filter(holds).cloned().collect()
 }
 
+fn flow_control(settings: &Settings) -> Value {
+    let registry = &settings.registry;
+    let band = |band: &BandSettings| {
+        json!({
+            "priority": band.priority,
+            "max_bytes": band.max_bytes,
+            "max_requests": band.max_requests,
+            "fairness_policy": *band.fairness.id.name,
+            "ordering_policy": *band.ordering.id.name,
+        })
+    };
+    let mut controller = controller(&settings.controller);
+    controller["default_request_ttl_ms"] = json!(settings.controller.default_request_ttl.as_millis() as u64);
+    json!({
+        "bands": registry.bands.iter().map(band).collect::<Vec<_>>(),
+        "controller": controller,
+        "default_band": band(&registry.default_band),
+        "default_negative_band": registry.default_negative_band.as_ref().map(band),
+        "registry": self::registry(registry),
+        "usage_limit_policy": *settings.usage_limits.id.name,
+    })
+}
+
+/// Describes the controller. It has no channel whose size could be told.
+pub(crate) fn controller(settings: &ControllerSettings) -> Value {
+    json!({
+        "enable_eviction": settings.enable_eviction,
+        "eviction_confirmation_grace_ms": settings.eviction_confirmation_grace.as_millis() as u64,
+        "eviction_confirmation_timeout_ms": settings.eviction_confirmation_timeout.as_millis() as u64,
+        "expiry_cleanup_interval_ms": settings.expiry_cleanup_interval.as_millis() as u64,
+        "max_revocations_per_decision": settings.max_revocations_per_decision,
+    })
+}
+
+/// Describes what holds for all bands.
+pub(crate) fn registry(settings: &RegistrySettings) -> Value {
+    json!({
+        "max_bytes": settings.max_bytes,
+        "max_requests": settings.max_requests,
+        "flow_gc_timeout_ms": settings.flow_gc_timeout.as_millis() as u64,
+        "priority_band_gc_timeout_ms": settings.priority_band_gc_timeout.as_millis() as u64,
+    })
+}
+
 /// Returns a notice in the vectors' words; those that only this router gives have none.
 fn notice(notice: &Notice) -> Option<String> {
     Some(match notice {
@@ -189,6 +234,6 @@ fn notice(notice: &Notice) -> Option<String> {
         Notice::DuplicateParserType(_) => "duplicate-parser-type-skipped".into(),
         Notice::ParserAfterFallback(_) => "parser-after-fallback-skipped".into(),
         Notice::OptionalKeyUnproduced { plugin, key } => format!("optional-key-unproduced:{plugin}:{key}"),
-        Notice::IdleDefault { .. } | Notice::NoKubernetes(_) => return None,
+        Notice::NoKubernetes(_) => return None,
     })
 }

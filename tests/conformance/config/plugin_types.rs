@@ -86,6 +86,10 @@ fn roles(roles: &Roles, events: EndpointEvents) -> Vec<&'static str> {
         (subscribes, "registrant"),
         (roles.parser.is_some(), "parser"),
         (roles.state_dumper.is_some(), "state-dumper"),
+        (roles.ordering_policy.is_some(), "ordering-policy"),
+        (roles.fairness_policy.is_some(), "fairness-policy"),
+        (roles.usage_limit_policy.is_some(), "usage-limit-policy"),
+        (roles.saturation_detector.is_some(), "saturation-detector"),
     ];
     table.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
 }

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use executor::{Rt, Sim, Stream};
-use router::admission::{LegacyAdmission, UtilizationDetector};
+use router::admission::LegacyAdmission;
+use router::config::assembly::Assembly;
 use router::config::loader::{Options, load};
 use router::director::{
     Director, DirectorOptions, ForwardedBody, Hooks, ModelRename, ModelRewrites, Pool, RequestInput,
@@ -154,8 +155,8 @@ impl Pool for OneEndpoint {
 fn director(rt: &Rt, rewrites: ModelRewrites) -> Director {
     let handle = Handle::new(rt.clone());
     let assembly = load("", "", &Registry::default(), &handle, &Options::default());
-    let scheduler = assembly.expect("the built-in configuration loads").scheduler;
-    let admission = LegacyAdmission::new(Rc::new(UtilizationDetector::default()));
+    let Assembly { scheduler, detector, .. } = assembly.expect("the built-in configuration loads");
+    let admission = LegacyAdmission::new(detector.plugin);
     let pool = Rc::new(OneEndpoint(rewrites));
     Director::new(rt.clone(), pool, scheduler, admission, Hooks::default(), DirectorOptions::default())
 }

@@ -30,7 +30,7 @@ pub(super) fn candidates(endpoints: Option<&Value>) -> Candidates {
 }
 
 /// Returns one endpoint.
-pub(super) fn endpoint(value: &Value) -> Endpoint {
+pub(crate) fn endpoint(value: &Value) -> Endpoint {
     let (namespace, name) = text(value, "name").split_once('/').unwrap_or(("", text(value, "name")));
     let port = match &value["port"] {
         Value::Number(port) => port.to_string(),

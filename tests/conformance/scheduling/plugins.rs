@@ -17,7 +17,7 @@ pub(super) fn not_built(given: &Value) -> Option<String> {
 }
 
 /// Builds a plugin, and enters it into the handle under its configured name.
-pub(super) fn build(plugin: &Value, handle: &Handle) -> Result<Instance, FactoryError> {
+pub(crate) fn build(plugin: &Value, handle: &Handle) -> Result<Instance, FactoryError> {
     let plugin_type = plugin["type"].as_str().expect("a plugin has a type");
     let name = plugin.get("name").and_then(Value::as_str).unwrap_or(plugin_type);
     let Some(Support::Supported(factory)) = Registry::default().get(plugin_type).map(|r| r.support) else {

@@ -101,7 +101,7 @@ impl Loader<'_> {
             registered.is_some_and(|r| ways.contains(&r.info.endpoint_events))
         };
         let hook = |plugin: &Plugin| {
-            let instance = plugin.instance.as_ref()?;
+            let instance = &plugin.instance;
             Some(Hook { id: instance.id.clone(), plugin: role(instance)? })
         };
         self.plugins.iter().filter(hears).filter_map(hook).collect()
@@ -147,7 +147,7 @@ impl Loader<'_> {
         for reference in &source.extractors {
             let Some(plugin) = self.plugin(&reference.0).cloned() else { continue };
             let way = self.registry.get(&plugin.plugin_type).map(|r| r.info.endpoint_events);
-            let instance = plugin.instance.filter(|_| way == Some(EndpointEvents::Pods));
+            let instance = Some(plugin.instance).filter(|_| way == Some(EndpointEvents::Pods));
             match instance.and_then(|i| Some((i.id, i.roles.pod_listener?))) {
                 Some(_) if *watched != GroupVersionKind::pod() => {
                     let message = format!("plugin \"{}\" takes pods, not the objects {watched}", reference.0);
@@ -176,7 +176,7 @@ impl Loader<'_> {
             let Some(plugin) = self.plugin(&reference.0).cloned() else { continue };
             let way = self.registry.get(&plugin.plugin_type).map(|r| r.info.endpoint_events);
             let listable = matches!(way, Some(EndpointEvents::Listed | EndpointEvents::Subscribed));
-            let instance = plugin.instance.filter(|_| listable);
+            let instance = Some(plugin.instance).filter(|_| listable);
             match instance.and_then(|i| Some((i.id, i.roles.endpoint_listener?))) {
                 Some((id, _)) if listeners.iter().any(|l| l.id.plugin_type == id.plugin_type) => {
                     self.refuse_second_extractor(source, reference, &id.plugin_type);

@@ -47,10 +47,7 @@ impl Loader<'_> {
         if profiles.is_empty() {
             profiles.push(Located::nowhere(self.profile_of_everything()));
         }
-        let has_handler = self
-            .plugins
-            .iter()
-            .any(|p| p.instance.as_ref().is_some_and(|i| i.roles.profile_handler.is_some()));
+        let has_handler = self.plugins.iter().any(|p| p.instance.roles.profile_handler.is_some());
         if profiles.len() == 1 && !has_handler {
             self.add_default(PROFILE_HANDLER, &profiles[0].with(()));
         }
@@ -74,8 +71,8 @@ impl Loader<'_> {
     /// Returns the profile that stands in where none is given: every filter, scorer and picker, in list order.
     fn profile_of_everything(&self) -> SchedulingProfile {
         let takes_part = self.plugins.iter().filter(|p| {
-            let roles = p.instance.as_ref().map(|i| &i.roles);
-            roles.is_some_and(|r| r.filter.is_some() || r.scorer.is_some() || r.picker.is_some())
+            let roles = &p.instance.roles;
+            roles.filter.is_some() || roles.scorer.is_some() || roles.picker.is_some()
         });
         let entry = |name: &str| ProfileEntry { plugin_ref: name.to_owned(), weight: None };
         SchedulingProfile {

@@ -35,14 +35,7 @@ impl Loader<'_> {
     /// Adds missing producers to the effective list and returns all data producers, as indexes into it, in the
     /// order in which they run.
     pub(super) fn complete_data_graph(&mut self) -> Vec<usize> {
-        // Declared plugins have no data; they keep their place, so that indexes fit.
-        let node = |plugin: &crate::config::assembly::Plugin| match &plugin.instance {
-            Some(instance) => Node::of(&plugin.name, instance),
-            None => {
-                Node::of(&plugin.name, &Instance::new(&plugin.plugin_type, &plugin.name, Default::default()))
-            }
-        };
-        let mut nodes: Vec<Node> = self.plugins.iter().map(node).collect();
+        let mut nodes: Vec<Node> = self.plugins.iter().map(|p| Node::of(&p.name, &p.instance)).collect();
         let mut defaults = FromRegistry { registry: self.registry, handle: self.handle, created: Vec::new() };
         let mut faults = graph::complete(&mut nodes, &mut defaults);
         for (name, instance) in defaults.created {

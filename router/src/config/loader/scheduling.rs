@@ -73,7 +73,7 @@ impl Loader<'_> {
         let handlers: Vec<(Rc<str>, Instance)> = self
             .plugins
             .iter()
-            .filter_map(|p| Some((Rc::clone(&p.name), p.instance.clone()?)))
+            .map(|p| (Rc::clone(&p.name), p.instance.clone()))
             .filter(|(_, instance)| instance.roles.profile_handler.is_some())
             .collect();
         let place = self.config.plugins.iter().find(|s| handlers.last().is_some_and(|h| *h.0 == *s.name));

@@ -80,20 +80,6 @@ fn a_small_file_gets_every_default_in_the_order_of_the_llm_d_router() {
 }
 
 #[test]
-fn defaults_that_are_not_built_are_declared_where_they_have_nothing_to_do() {
-    let assembly = accepted("plugins: [{type: queue-scorer}]");
-    let registry = Registry::default();
-    let built = |name: &str| matches!(registry.get(name).map(|r| r.support), Some(Support::Supported(_)));
-    for name in ["fcfs-ordering-policy", "utilization-detector"] {
-        let plugin = assembly.plugin(name).expect("added by default");
-        assert_eq!(plugin.instance.is_some(), built(name), "{name}");
-        let declared =
-            assembly.notices.iter().any(|n| matches!(n, Notice::IdleDefault { name: n, .. } if **n == *name));
-        assert_eq!(declared, !built(name), "{name}");
-    }
-}
-
-#[test]
 fn a_metrics_source_of_another_name_gets_the_default_one_beside_it_unless_switched_off() {
     let plugins = "plugins: [{type: metrics-data-source, name: mine}, {type: core-metrics-extractor}]\n";
     let source = "sources: [{pluginRef: mine, extractors: [{pluginRef: core-metrics-extractor}]}]";

@@ -107,7 +107,7 @@ impl Decode for Quantity {
                 return None;
             }
         };
-        parse_quantity(&text).map(Quantity).map_err(|why| cursor.refuse(why, problems)).ok()
+        parse_quantity(text.trim()).map(Quantity).map_err(|why| cursor.refuse(why, problems)).ok()
     }
 }
 
