@@ -57,7 +57,7 @@ mod task;
 mod time;
 
 pub use park::{Abandoned, Park, Unpark, Why};
-pub use real::{Real, RealBuilder, Server, termination};
+pub use real::{Interrupt, Real, RealBuilder, Server, Signal, termination};
 pub use rt::Rt;
 pub use sim::{
     Cause, EndpointInUse, Event, EventSink, Fault, FaultKind, Finding, FindingKind, Link, Links, Network,

@@ -3,12 +3,14 @@
 mod builder;
 mod core;
 mod http;
+mod interrupt;
 mod park;
 mod server;
 mod signal;
 mod timer;
 
 pub use builder::{Real, RealBuilder};
+pub use interrupt::{Interrupt, Signal};
 pub use server::Server;
 pub use signal::termination;
 

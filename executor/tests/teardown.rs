@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use executor::{Missed, Outcome, Rt, Sim};
+use executor::{Interrupt, Missed, Outcome, Rt, Signal, Sim};
 
 #[path = "support/support.rs"]
 mod support;
@@ -122,4 +122,27 @@ fn handles_that_outlive_their_run_are_inert() {
     assert!(task.is_finished());
     assert!(sender.is_closed());
     drop((task, sleep, sender, unpark));
+}
+
+/// What ran before the signal ran as in an undisturbed run, and what is left is dropped as at any end.
+#[test]
+fn an_interrupt_ends_a_run_the_next_time_simulated_time_would_move() {
+    let run = |raise: bool| {
+        let interrupt = Interrupt::default();
+        let limit = Duration::from_secs(if raise { 100 } else { 10 });
+        let sim = Sim::builder().interrupt(interrupt.clone()).max_time(limit).build();
+        sim.run(async move |rt: Rt| {
+            for tick in 0.. {
+                if raise && tick == 10 {
+                    interrupt.raise(Signal::Terminate);
+                }
+                rt.sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .report
+    };
+    let (interrupted, undisturbed) = (run(true), run(false));
+    assert_eq!((interrupted.outcome, interrupted.now.as_nanos()), (Outcome::Interrupted, 10_000_000_000));
+    assert_eq!((undisturbed.outcome, undisturbed.now.as_nanos()), (Outcome::TimeLimit, 10_000_000_000));
+    assert_eq!(interrupted.digest, undisturbed.digest);
 }

@@ -11,7 +11,7 @@ use super::net::Network;
 use super::report::RunReport;
 use super::trace::EventSink;
 use crate::local::Locals;
-use crate::{Instant, Rt, WallTime};
+use crate::{Instant, Interrupt, Rt, WallTime};
 
 /// A simulation: one run of hosted code on a discrete-event clock, on this thread.
 ///
@@ -41,6 +41,7 @@ impl Sim {
                 max_events: u64::MAX,
                 max_tasks: usize::MAX,
                 network: Network::Direct,
+                interrupt: Interrupt::default(),
             },
             locals: Locals::default(),
             sink: None,
@@ -143,6 +144,13 @@ impl SimBuilder {
     /// Sets how HTTP travels. Default: [`Network::Direct`].
     pub fn network(mut self, network: Network) -> Self {
         self.settings.network = network;
+        self
+    }
+
+    /// Ends the run once `interrupt` has noted a signal, the next time simulated time would move. Until then the
+    /// run is what it is without it.
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.settings.interrupt = interrupt;
         self
     }
 

@@ -28,7 +28,7 @@ use super::trace::{EventSink, TaskStart, Trace};
 use super::waker::{self, Word};
 use super::wheel::Wheel;
 use crate::local::Locals;
-use crate::{Class, Instant, Stream, WallTime};
+use crate::{Class, Instant, Interrupt, Stream, WallTime};
 
 /// How many findings a report keeps.
 const FINDINGS: usize = 100;
@@ -79,6 +79,7 @@ pub(super) struct Settings {
     pub(super) max_events: u64,
     pub(super) max_tasks: usize,
     pub(super) network: Network,
+    pub(super) interrupt: Interrupt,
 }
 
 /// One simulation.

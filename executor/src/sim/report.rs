@@ -57,6 +57,8 @@ pub enum Outcome {
     EventLimit,
     /// More tasks existed at a time than allowed.
     TaskLimit,
+    /// The process was asked to end, see [`SimBuilder::interrupt`](crate::SimBuilder::interrupt).
+    Interrupted,
 }
 
 /// The most that existed at a time.
@@ -140,6 +142,7 @@ impl fmt::Display for Outcome {
             Outcome::TimeLimit => "time limit",
             Outcome::EventLimit => "event limit",
             Outcome::TaskLimit => "task limit",
+            Outcome::Interrupted => "interrupted",
         })
     }
 }

@@ -74,6 +74,9 @@ impl Core {
                 }
                 self.execute(turn);
             }
+            if self.settings.interrupt.signal().is_some() {
+                return Outcome::Interrupted;
+            }
             if !self.read_inbox()
                 && let Some(outcome) = self.advance()
             {
