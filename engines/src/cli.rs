@@ -2,10 +2,12 @@
 
 mod engines;
 mod failure;
+mod output;
 mod run;
 
 pub use engines::EnginesArgs;
 pub use failure::Failure;
+pub use output::{print, print_failure};
 pub use run::{RunArgs, execute};
 
 use clap::{Parser, Subcommand};
@@ -14,12 +16,16 @@ use clap::{Parser, Subcommand};
 ///
 /// Without a command it runs the built-in scenario.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "lockstep", version, max_term_width = 100)]
+#[command(name = "lockstep", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 a result could not be written; 2 wrong arguments or input; \
+130 interrupted by SIGINT, 143 by SIGTERM";
 
 /// What `lockstep` can do.
 #[derive(Clone, Debug, Subcommand)]

@@ -7,12 +7,12 @@
 mod client;
 mod watch;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use executor::http::Endpoint;
-use executor::{Class, Rt, Sim, Simulation};
+use executor::{Class, Instant, Outcome, Rt, SimBuilder, Simulation};
 use router::config::fault::Fault;
 use router::config::problem::Problems;
 use router::data_layer::EndpointNotifier;
@@ -26,7 +26,7 @@ use crate::scenario::{EngineGroup, Plan};
 use crate::workload::Workload;
 
 use client::Client;
-use watch::Watch;
+use watch::{OpenRequests, Watch};
 
 /// Port of every simulated server.
 const PORT: u16 = 8000;
@@ -35,60 +35,64 @@ const PORT: u16 = 8000;
 /// of an engine is far shorter.
 const STALL: Duration = Duration::from_secs(3600);
 
+/// More requests than this, or more tokens in their prompts, are never open at a time: a workload that the cluster
+/// cannot keep up with would take all memory, and what it shows is its own length.
+const MAX_OPEN: OpenRequests = OpenRequests { requests: 500_000, tokens: 1 << 29 };
+
 /// Where the simulated router listens.
 const ROUTER: &str = "router";
 
-/// Runs a workload against a cluster, on simulated time, and returns what the run adds to its requests.
+/// Runs a workload against a cluster on `sim`, seeded as the plan says, and returns what the run adds to its
+/// requests. A request that is open when the run ends early counts as cancelled.
 ///
 /// # Errors
-/// A configuration that the router refuses, and a workload that breaks off: the run ends there, and what had
-/// arrived by then is served to its end.
+/// A configuration that the router refuses, and a workload that breaks off or leaves more requests open than fit
+/// into memory.
 ///
 /// # Determinism
 /// A function of (plan, workload, configuration): [`RunEnd::digest`] is equal for equal ones.
 pub fn simulate(
+    sim: SimBuilder,
     plan: &Plan,
     config: RouterConfig,
     workload: Workload,
     observer: Rc<RefCell<dyn Observer>>,
 ) -> Result<RunEnd, SimulationError> {
-    let plan = plan.clone();
-    let sim = Sim::builder().seed(plan.seed).build();
-    let run = sim.run(move |rt| async move {
-        let world = rt.simulation().expect("a simulation hosts this");
-        let watch = Rc::new(Watch::new(observer));
-        let engines = start_engines(&rt, world, &plan, &watch)?;
-        start_router(&rt, world, config, &engines, &watch)?;
-        let model =
-            plan.groups.first().map_or_else(Default::default, |group| group.placement.model.name.clone());
-        let broken_off = inject(&rt, workload, &model, &watch).await;
-        let totals =
-            engines.iter().zip(watch.requests_by_engine()).map(|(engine, requests)| engine.totals(requests));
-        Ok::<_, SimulationError>((totals.collect::<Vec<_>>(), broken_off))
+    let watch = Rc::new(Watch::new(observer));
+    let engines = Rc::new(OnceCell::new());
+    let run = sim.seed(plan.seed).build().run({
+        let (plan, watch, engines) = (plan.clone(), Rc::clone(&watch), Rc::clone(&engines));
+        move |rt| async move {
+            let world = rt.simulation().expect("a simulation hosts this");
+            let engines = engines.get_or_init(|| start_engines(&rt, world, &plan, &watch));
+            let engines = engines.as_ref().map_err(|error| error.clone())?;
+            start_router(&rt, world, config, engines, &watch)?;
+            let model = plan.groups.first().map(|group| group.placement.model.name.as_str());
+            inject(&rt, workload, model.unwrap_or_default(), &watch).await
+        }
     });
-    let report = run.report;
-    let (engines, broken_off) = match run.output {
-        Some(output) => output?,
-        None => (Vec::new(), None),
-    };
-    if let Some(error) = broken_off {
-        return Err(SimulationError::Workload(error));
+    if let Some(result) = run.output {
+        result?;
     }
+    let report = run.report;
     let mut findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    if report.outcome != executor::Outcome::Completed {
+    if !matches!(report.outcome, Outcome::Completed | Outcome::Interrupted) {
         findings.insert(0, format!("the run did not complete: {}", report.outcome));
     }
+    let engines = engines.get().and_then(|engines| engines.as_ref().ok()).map_or(&[][..], Vec::as_slice);
+    let requests = watch.requests_by_engine();
     Ok(RunEnd {
         digest: report.digest,
-        simulated: report.now - executor::Instant::ZERO,
+        simulated: report.now - Instant::ZERO,
         wall: Duration::ZERO,
-        engines,
+        engines: engines.iter().zip(requests).map(|(engine, requests)| engine.totals(requests)).collect(),
         findings,
+        interrupted: None,
     })
 }
 
 /// Why a simulation could not run to its end.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum SimulationError {
     /// The router refuses its configuration.
     #[error(transparent)]
@@ -207,22 +211,23 @@ fn router_address() -> Endpoint {
     Endpoint::new(ROUTER, PORT).expect("the name can stand in a URI")
 }
 
-/// Sends every request of the workload at its instant and waits for all of them; returns the error that the
-/// workload broke off with.
-async fn inject(rt: &Rt, workload: Workload, model: &str, watch: &Rc<Watch>) -> Option<InputError> {
+/// Sends every request of the workload at its instant and waits for all of them.
+///
+/// # Errors
+/// When the workload breaks off, or the cluster falls too far behind it; every client then goes away.
+async fn inject(rt: &Rt, workload: Workload, model: &str, watch: &Rc<Watch>) -> Result<(), SimulationError> {
     let client = Client::new(rt, router_address(), model, Rc::clone(watch));
     let (give_up, given_up) = rt.watch(false);
     let mut open = Vec::new();
-    let mut broken_off = None;
     for request in workload {
-        let request = match request {
+        let request = match request.and_then(|request| watch.open().check_room().map(|()| request)) {
             Ok(request) => request,
             Err(error) => {
-                broken_off = Some(error);
-                break;
+                give_up.send(true);
+                return Err(SimulationError::Workload(error));
             }
         };
-        rt.sleep_until(executor::Instant::ZERO + request.arrival).await;
+        rt.sleep_until(Instant::ZERO + request.arrival).await;
         open.push(rt.spawn_local("client", client.clone().exchange(request, given_up.clone())));
         // Ended exchanges are let go as new ones come: memory follows the open ones.
         if open.len() == open.capacity() {
@@ -239,5 +244,39 @@ async fn inject(rt: &Rt, workload: Workload, model: &str, watch: &Rc<Watch>) -> 
             before = now;
         }
     }
-    broken_off
+    Ok(())
+}
+
+impl OpenRequests {
+    /// Refuses a workload that has outrun the cluster.
+    fn check_room(self) -> Result<(), InputError> {
+        if self.requests < MAX_OPEN.requests && self.tokens < MAX_OPEN.tokens {
+            return Ok(());
+        }
+        let OpenRequests { requests, tokens } = self;
+        let problem =
+            format!("the cluster falls behind: {requests} requests of {tokens} prompt tokens are open");
+        Err(InputError::new(problem).field("workload").accepted(format!(
+            "a rate that leaves at most {} requests and {} tokens open, or more engines",
+            MAX_OPEN.requests, MAX_OPEN.tokens
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_that_outruns_the_cluster_is_refused_before_it_takes_all_memory() {
+        let room = |requests, tokens| OpenRequests { requests, tokens }.check_room();
+        assert_eq!(room(MAX_OPEN.requests - 1, MAX_OPEN.tokens - 1), Ok(()));
+        let error = room(MAX_OPEN.requests, 7).unwrap_err().to_string();
+        assert!(
+            error.starts_with("workload: the cluster falls behind: 500000 requests of 7 prompt"),
+            "{error}"
+        );
+        assert!(error.contains("accepted: a rate that leaves at most 500000 requests"), "{error}");
+        assert!(room(1, MAX_OPEN.tokens).is_err());
+    }
 }

@@ -122,6 +122,15 @@ impl fmt::Display for InputError {
     }
 }
 
+/// Returns the number as a message shows it: very large and very small ones with an exponent.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        1e15.. => format!("{value:e}"),
+        size if size > 0.0 && size < 1e-6 => format!("{value:e}"),
+        _ => value.to_string(),
+    }
+}
+
 /// Returns the known word that `found` most likely meant, none when all are far from it.
 ///
 /// Letters' case costs nothing; of two equally close the first wins.
@@ -156,6 +165,21 @@ mod tests {
     fn the_nearest_place_wins() {
         let error = InputError::new("x").in_source("near").in_source("far").field("a").field("b");
         assert_eq!(error.to_string(), "near: a: x");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (1e308, "1e308"),
+            (-1e308, "-1e308"),
+            (5e-324, "5e-324"),
+            (0.0, "0"),
+            (1e-6, "0.000001"),
+            (2.5, "2.5"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!((number(f64::INFINITY), number(f64::NAN)), ("inf".to_owned(), "NaN".to_owned()));
     }
 
     #[test]

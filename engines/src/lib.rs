@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod engine;
 pub mod hardware;
 mod input_error;
+mod input_file;
 pub mod model_server;
 pub mod report;
 pub mod scenario;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use engines::cli::{Cli, Command, Failure};
+use engines::cli::{Cli, Command, print_failure};
 
 fn main() -> ExitCode {
     let done = match Cli::parse().into_command() {
@@ -13,8 +13,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::from(Failure::EXIT_CODE)
+            print_failure(&failure);
+            failure.exit_code()
         }
     }
 }

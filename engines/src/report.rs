@@ -2,6 +2,7 @@
 
 mod collector;
 mod files;
+mod latencies;
 mod observer;
 mod progress;
 mod screen;
@@ -31,17 +32,12 @@ impl Report {
     }
 
     /// Ends the report: closes the files, `summary.json` among them, and clears the bar.
-    ///
-    /// # Errors
-    /// When a file could not be written, also earlier in the run.
-    pub fn finish(self, seed: u64, end: RunEnd) -> Result<Finished, InputError> {
+    pub fn finish(self, seed: u64, end: RunEnd) -> Finished {
         self.progress.finish();
         let failures = self.collector.failures();
         let summary = self.collector.summarize(seed, end);
-        if let Some(files) = self.files {
-            files.finish(&summary)?;
-        }
-        Ok(Finished { summary, failures })
+        let unwritten = self.files.and_then(|files| files.finish(&summary).err());
+        Finished { summary, failures, unwritten }
     }
 }
 
@@ -73,6 +69,8 @@ pub struct Finished {
     pub summary: Summary,
     /// Why requests failed, and how many for each reason.
     pub failures: Vec<(String, u64)>,
+    /// Why a file is not whole, if one could not be written.
+    pub unwritten: Option<InputError>,
 }
 
 #[cfg(test)]

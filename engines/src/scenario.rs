@@ -12,13 +12,13 @@ pub use cluster::{Group, GroupLatency, Overrides};
 pub use plan::{EngineGroup, Plan};
 pub use workload::{WorkloadSource, WorkloadSpec};
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use router::config::decode::{Cursor, Decode, Fields};
 use router::config::problem::{Located, Problems, Syntax};
 use router::config::yaml::{self, Content, Node};
 
+use crate::input_file;
 use fields::expected;
 
 /// The scenario that runs when none is given; it is also an example to copy.
@@ -74,10 +74,9 @@ impl Scenario {
     /// When the file cannot be read, and everything that is wrong in it.
     pub fn open(path: &Path) -> Result<Self, Problems> {
         let name = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = input_file::read_text(path, "the scenario", "a YAML file in UTF-8").map_err(|error| {
             let mut problems = Problems::new(&name);
-            let message = format!("cannot read the scenario: {error}; accepted: a YAML file in UTF-8");
-            problems.push(Syntax::BadValue, None, "", message);
+            problems.push(Syntax::BadValue, None, "", error.message());
             problems
         })?;
         let mut problems = Problems::new(&name);
@@ -94,7 +93,7 @@ impl Scenario {
     /// Everything that is wrong in it.
     pub fn parse(file: &str, text: &str, folder: &Path) -> Result<Self, Problems> {
         let mut problems = Problems::new(file);
-        let scenario = yaml::parse(text, &mut problems)
+        let scenario = yaml::parse_only(text, &mut problems)
             .and_then(|root| Scenario::decode(&Cursor::root(&root), file, folder, &mut problems));
         match scenario {
             Some(scenario) => problems.into_result(scenario),
@@ -116,7 +115,7 @@ impl Scenario {
             trace.value = folder.join(&trace.value);
         }
         for group in &mut scenario.cluster {
-            if group.model.ends_with(".json") {
+            if plan::is_path(&group.model) {
                 group.model.value = folder.join(&group.model.value).display().to_string();
             }
         }

@@ -16,9 +16,14 @@ use std::time::Duration;
 use spread::Spread;
 
 use crate::InputError;
+use crate::input_error::number;
 
 /// The longest prompt or output that a workload may ask for, in tokens.
 pub const MAX_TOKENS: u32 = 10_000_000;
+
+/// The last request of a workload arrives at most this long after the start: simulating a year of an idle cluster
+/// takes hours.
+pub const MAX_SPAN: Duration = Duration::from_secs(366 * 86_400);
 
 /// One request of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +81,7 @@ impl Workload {
     /// When `scale` is not within 0.000001 and 1000000.
     pub fn rate_scale(mut self, scale: f64) -> Result<Self, InputError> {
         if !(1e-6..=1e6).contains(&scale) {
-            return Err(InputError::new(format!("{scale} scales no rate"))
+            return Err(InputError::new(format!("{} scales no rate", number(scale)))
                 .accepted("a number from 0.000001 to 1000000"));
         }
         self.rate_scale = scale;
@@ -114,7 +119,20 @@ impl Iterator for Workload {
             let nanos = request.arrival.as_nanos() as f64 / self.rate_scale;
             request.arrival = Duration::from_nanos(nanos as u64);
         }
-        Some(request)
+        Some(request.and_then(Request::check_span))
+    }
+}
+
+impl Request {
+    fn check_span(self) -> Result<Self, InputError> {
+        if self.arrival <= MAX_SPAN {
+            return Ok(self);
+        }
+        let days = |time: Duration| time.as_secs() / 86_400;
+        let problem = format!("request {} arrives {} days after the start", self.index, days(self.arrival));
+        let accepted =
+            format!("workloads of at most {} days; a higher rate scale shortens them", days(MAX_SPAN));
+        Err(InputError::new(problem).accepted(accepted).field("workload"))
     }
 }
 
@@ -141,6 +159,22 @@ mod tests {
         for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(workload().rate_scale(scale).is_err(), "{scale}");
         }
+    }
+
+    #[test]
+    fn a_workload_that_lasts_for_years_is_refused_where_it_does() {
+        let mut slow = workload().rate_scale(1e-6).unwrap();
+        assert_eq!(slow.next().unwrap().unwrap().arrival, Duration::ZERO);
+        assert_eq!(slow.next().unwrap().unwrap().arrival, Duration::from_secs(1_000_000));
+        let trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
+            2023-11-16 18:00:00.0,10,1\n2023-11-16 18:01:00.0,20,2\n";
+        let trace = TraceReader::from_reader("t.csv", Box::new(trace.as_bytes())).unwrap();
+        let slow = Workload::from_trace(trace, Timestamps::Spread).rate_scale(1e-6).unwrap();
+        assert_eq!(
+            slow.last().unwrap().unwrap_err().to_string(),
+            "workload: request 1 arrives 694 days after the start; \
+             accepted: workloads of at most 366 days; a higher rate scale shortens them"
+        );
     }
 
     #[test]

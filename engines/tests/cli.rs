@@ -2,8 +2,9 @@
 //! The binary `lockstep` as its users run it.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::tempdir;
@@ -96,6 +97,9 @@ fn bad_input_is_one_paragraph_and_exit_code_2() {
     let no_engines = write(folder.path(), "none.yaml", &SCENARIO.replace("count: 2", "count: 0"));
     let row = r#"{"timestamp": 0, "input_length": 10, "output_length": 2, "hash_ids": [1]}"#;
     let truncated = write(folder.path(), "cut.jsonl", &format!("{row}\n{}", &row[..40]));
+    let header_only = write(folder.path(), "header.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n");
+    let twice = write(folder.path(), "twice.jsonl", &row.replace('}', ", \"timestamp\": 1}"));
+    let second_document = write(folder.path(), "second.yaml", &format!("{SCENARIO}---\n{SCENARIO}"));
     let policy = write(folder.path(), "policy.yaml", "plugins:\n- {type: queue-scorr}\n");
     let scenario = write(folder.path(), "s.yaml", SCENARIO);
     let file = write(folder.path(), "file", "");
@@ -111,7 +115,24 @@ fn bad_input_is_one_paragraph_and_exit_code_2() {
         (&["run", &scenario, "--model", "llama-3.1-70b-instruct"], &["--model", "does not fit", "accepted"]),
         (&["run", &scenario, "--engines", "0"], &["--engines", "0"]),
         (&["run", &scenario, "--out", &file], &["file", "accepted"]),
+        (&["run", &scenario, "--out", "/dev/full"], &["/dev/full", "no folder", "accepted"]),
         (&["engines", "--port", "65535", "--count", "2"], &["--port", "accepted"]),
+        (&["run", "/dev/zero"], &["/dev/zero", "too long", "4194304 bytes"]),
+        (&["run", "/"], &["the scenario", "a folder", "accepted"]),
+        (&["run", &scenario, "--config", "/dev/zero"], &["/dev/zero", "too long"]),
+        (&["run", "--trace", "/dev/zero"], &["/dev/zero:1", "too long", "bytes a line"]),
+        (&["run", "--trace", "/"], &["the trace", "a folder"]),
+        (&["run", "--trace", &file], &["file:1", "empty", "Mooncake", "Azure"]),
+        (&["run", "--trace", &header_only], &["header.csv:2", "no rows"]),
+        (&["run", "--trace", &twice], &["twice.jsonl:1:", "\"timestamp\" stands twice"]),
+        (&["run", &second_document], &["second.yaml:10:1", "second document"]),
+        (&["run", &scenario, "--model", "/dev/null"], &["--model", "/dev/null", "JSON"]),
+        (
+            &["run", &scenario, "--requests", "99999999999"],
+            &["arrive for 28935 days", "accepted", "366 days"],
+        ),
+        (&["run", "--rate-scale", "0.000001"], &["arrive for 2170 days", "a higher rate"]),
+        (&["run", &scenario, "--rate-scale", "1e308"], &["rate scale: 1e308 scales no rate"]),
     ];
     for (arguments, said) in cases {
         let output = output(&mut lockstep(arguments));
@@ -130,4 +151,120 @@ fn a_port_in_use_is_said() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains(&port) && error.contains("accepted"), "{error}");
+}
+
+/// What the errors are about comes in the order of the file, each thing once.
+#[test]
+fn errors_are_told_once_and_in_the_order_of_their_lines() {
+    let folder = tempdir().expect("a folder");
+    let wrong = SCENARIO.replace("requests: 200", "requests: -1").replace("poisson", "posson");
+    let wrong = write(
+        folder.path(),
+        "wrong.yaml",
+        &format!("{}  - count: 0\n", wrong.replace("gpu: H100", "gpu: 7")),
+    );
+    let output = output(&mut lockstep(&["run", &wrong]));
+    let error = String::from_utf8_lossy(&output.stderr);
+    let places: Vec<&str> = error.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let lines: Vec<u32> = places.iter().filter_map(|place| place.rsplit(':').nth(2)?.parse().ok()).collect();
+    assert_eq!(lines, [2, 4, 9, 10, 10], "{error}");
+}
+
+#[test]
+fn a_full_output_is_an_error_and_a_reader_that_leaves_is_not() {
+    let folder = tempdir().expect("a folder");
+    let scenario = write(folder.path(), "s.yaml", SCENARIO);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
+    let full = output(lockstep(&["run", &scenario]).stdout(full));
+    let error = String::from_utf8_lossy(&full.stderr);
+    assert_eq!(full.status.code(), Some(1), "{error}");
+    assert!(error.starts_with("error: cannot write to standard output: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+
+    let mut child = lockstep(&["run", &scenario])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(child.stdout.take());
+    let closed = child.wait_with_output().expect("it ends");
+    assert_eq!((closed.status.code(), closed.stderr.as_slice()), (Some(0), b"".as_slice()));
+
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
+    let nowhere = output(lockstep(&["run", "no/such.yaml"]).stdout(full()).stderr(full()));
+    assert_eq!(nowhere.status.code(), Some(2), "errors that nobody can be told still have their code");
+}
+
+#[test]
+fn a_full_disk_is_told_behind_the_screen() {
+    let folder = tempdir().expect("a folder");
+    let scenario = write(folder.path(), "s.yaml", SCENARIO);
+    let out = folder.path().join("out");
+    fs::create_dir(&out).expect("a folder of our own");
+    std::os::unix::fs::symlink("/dev/full", out.join("decisions.jsonl")).expect("a link");
+    let done = output(&mut lockstep(&["run", &scenario, "--out", &out.display().to_string()]));
+    let error = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{error}");
+    assert!(error.contains("decisions.jsonl: cannot write: No space left"), "{error}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("200 injected: 200 done"));
+}
+
+/// A scenario that would run for hours.
+fn endless(folder: &Path) -> String {
+    write(folder, "endless.yaml", &SCENARIO.replace("requests: 200", "requests: 100000000"))
+}
+
+#[test]
+fn a_signal_ends_a_run_with_what_it_has_and_the_code_of_the_signal() {
+    for (signal, name, code) in [("INT", "SIGINT", 130), ("TERM", "SIGTERM", 143)] {
+        let folder = tempdir().expect("a folder");
+        let out = folder.path().join("out");
+        let mut child = lockstep(&["run", &endless(folder.path()), "--out", &out.display().to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        // The signals are caught before the files are made.
+        while !out.join("decisions.jsonl").metadata().is_ok_and(|file| file.len() > 0) {
+            assert!(child.try_wait().expect("a child of ours").is_none(), "it runs for hours");
+            std::thread::yield_now();
+        }
+        let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+        let ended = child.wait_with_output().expect("it ends");
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains(name), "{error}");
+        assert!(String::from_utf8_lossy(&ended.stdout).contains(&format!("interrupted  by {name}")));
+        let summary = fs::read(out.join("summary.json")).expect("a summary");
+        let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+        assert_eq!(summary["interrupted"], name);
+        let requests = &summary["requests"];
+        let count = |key: &str| requests[key].as_u64().expect("a count");
+        assert_eq!(count("injected"), count("done") + count("failed") + count("cancelled"));
+        let rows = fs::read_to_string(out.join("requests.csv")).expect("requests");
+        assert_eq!(rows.lines().count() as u64, 1 + count("injected"), "a row for every request");
+    }
+}
+
+#[test]
+fn served_engines_say_where_they_are_and_end_cleanly() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    drop(taken);
+    let mut child = lockstep(&["engines", "--count", "1", "--port", &port])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    assert!(line.contains(&format!("http://127.0.0.1:{port}")), "{line}");
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(sent.expect("kill is there").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "");
 }

@@ -1,11 +1,13 @@
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
 use executor::{Real, Rt, Server};
+use futures::future::poll_immediate;
 use router::config::problem::Located;
 
-use super::Failure;
+use super::{Failure, print};
 use crate::model_server::{Driver, ModelServer, ServerOptions};
 use crate::scenario::{EngineGroup, Group, GroupLatency, Overrides};
 
@@ -57,6 +59,11 @@ impl EnginesArgs {
     }
 
     async fn serve(&self, rt: Rt, group: EngineGroup) -> Result<(), Failure> {
+        // Caught from here on: whoever reads an engine's address may end the engines.
+        let mut termination = pin!(executor::termination());
+        if poll_immediate(&mut termination).await.is_some() {
+            return Ok(());
+        }
         let mut running = Vec::new();
         for (index, port) in (self.port..).take(group.count as usize).enumerate() {
             let name = format!("{}-{index}", group.name);
@@ -76,7 +83,7 @@ impl EnginesArgs {
         let mut serving = Vec::new();
         for (server, model) in running {
             let mut stopped = stopped.clone();
-            println!("{} at http://{}", group.placement.model.name, server.local_addr());
+            print(&format!("{} at http://{}\n", group.placement.model.name, server.local_addr()))?;
             let answer = move |request| {
                 let model = model.clone();
                 async move { model.handle(request).await }
@@ -87,7 +94,7 @@ impl EnginesArgs {
             };
             serving.push(rt.spawn("server", server.serve(answer, until, DRAIN)));
         }
-        executor::termination().await;
+        termination.await;
         drop(stop);
         for server in serving {
             let _ = server.await;

@@ -1,5 +1,7 @@
 use std::fmt;
+use std::process::ExitCode;
 
+use executor::Signal;
 use router::config::problem::Problems;
 
 use crate::InputError;
@@ -10,15 +12,35 @@ use crate::cluster::SimulationError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     causes: Vec<String>,
+    exit_code: u8,
 }
 
 impl Failure {
     /// The exit code of a process that was asked for what it cannot do.
-    pub const EXIT_CODE: u8 = 2;
+    const BAD_INPUT: u8 = 2;
+    /// The exit code of a process whose results could not be written.
+    const LOST_OUTPUT: u8 = 1;
 
-    /// Returns the failure with one cause.
+    /// Returns the failure of a process that was asked for what it cannot do, with one cause.
     pub fn new(cause: impl fmt::Display) -> Self {
-        Failure { causes: vec![cause.to_string()] }
+        Failure { causes: vec![cause.to_string()], exit_code: Self::BAD_INPUT }
+    }
+
+    /// Returns the failure of a process that did its work and could not write what it gave.
+    pub fn lost_output(cause: impl fmt::Display) -> Self {
+        Failure { causes: vec![cause.to_string()], exit_code: Self::LOST_OUTPUT }
+    }
+
+    /// Returns the failure of a process that was asked to end before its work was done.
+    pub fn interrupted(signal: Signal) -> Self {
+        let cause = format!("interrupted by {signal}: what is printed and written is the run up to there");
+        Failure { causes: vec![cause], exit_code: signal.exit_code() }
+    }
+
+    /// Returns the code that the process ends with: 1 when output was lost, 2 for bad input, 128 and its number
+    /// for a signal.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit_code)
     }
 }
 
@@ -40,15 +62,22 @@ impl From<InputError> for Failure {
     }
 }
 
+/// In the order of their places in the file, those without a place first.
 impl From<Vec<InputError>> for Failure {
-    fn from(errors: Vec<InputError>) -> Self {
-        Failure { causes: errors.iter().map(ToString::to_string).collect() }
+    fn from(mut errors: Vec<InputError>) -> Self {
+        errors.sort_by_key(|error| (error.place().line, error.place().column));
+        let causes = errors.iter().map(ToString::to_string).collect();
+        Failure { causes, exit_code: Self::BAD_INPUT }
     }
 }
 
+/// In the order of their places in the file, those without a place first.
 impl<K> From<Problems<K>> for Failure {
     fn from(problems: Problems<K>) -> Self {
-        Failure { causes: problems.list().iter().map(ToString::to_string).collect() }
+        let mut problems: Vec<_> = problems.list().iter().collect();
+        problems.sort_by_key(|problem| problem.at);
+        let causes = problems.iter().map(ToString::to_string).collect();
+        Failure { causes, exit_code: Self::BAD_INPUT }
     }
 }
 

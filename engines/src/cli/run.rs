@@ -5,12 +5,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
+use executor::{Interrupt, Signal, Sim};
 use router::config::problem::Located;
 use router::embed::RouterConfig;
 
-use super::Failure;
+use super::{Failure, print};
 use crate::InputError;
 use crate::cluster;
+use crate::input_file;
 use crate::report::{Files, Observer, Progress, Report, RunEnd, Screen, Subject};
 use crate::scenario::{Plan, RouterSource, Scenario, WorkloadSource, WorkloadSpec};
 use crate::workload::{Timestamps, Workload};
@@ -45,7 +47,7 @@ pub struct RunArgs {
     /// Requests with one timestamp of a Mooncake trace arrive spread up to the next timestamp, or all at once
     #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(Timestamps::NAMES))]
     pub timestamps: Option<String>,
-    /// Run the first N requests of a trace, or draw N requests
+    /// Run at most the first N requests of a trace, or draw N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
     /// What all randomness comes from
@@ -113,15 +115,21 @@ impl RunArgs {
     /// # Errors
     /// What is wrong with the arguments, the scenario, the trace, the router's configuration or the output.
     pub fn run(&self) -> Result<(), Failure> {
-        let screen = execute(self, |plan, workload, observer| {
+        let interrupt =
+            Interrupt::catch().map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
+        let done = execute(self, |plan, workload, observer| {
             let config = plan.router.config()?;
             let clock = WallClock::start();
-            let mut end = cluster::simulate(plan, config, workload, observer)?;
-            end.wall = clock.elapsed();
-            Ok(end)
+            let sim = Sim::builder().interrupt(interrupt.clone());
+            let end = cluster::simulate(sim, plan, config, workload, observer)?;
+            Ok(RunEnd { wall: clock.elapsed(), interrupted: interrupt.signal(), ..end })
         })?;
-        println!("{screen}");
-        Ok(())
+        print(&format!("{}\n", done.screen))?;
+        match (done.interrupted, done.unwritten) {
+            (Some(signal), _) => Err(Failure::interrupted(signal)),
+            (None, Some(error)) => Err(Failure::lost_output(error)),
+            (None, None) => Ok(()),
+        }
     }
 
     /// Returns the command that repeats the run; the seed is always in it.
@@ -149,6 +157,17 @@ impl RunArgs {
     }
 }
 
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Executed {
+    /// Its screen.
+    pub screen: String,
+    /// Why one of its files is not whole, if that is so.
+    pub unwritten: Option<InputError>,
+    /// The signal that ended it before its end.
+    pub interrupted: Option<Signal>,
+}
+
 /// Runs `lockstep run`: builds the plan and the workload, lets `simulate` run them, and returns the screen.
 ///
 /// Everything that can be refused is refused before `simulate` is called, but for faults further down in a
@@ -159,7 +178,7 @@ impl RunArgs {
 pub fn execute(
     args: &RunArgs,
     simulate: impl FnOnce(&Plan, Workload, Rc<RefCell<dyn Observer>>) -> Result<RunEnd, Failure>,
-) -> Result<String, Failure> {
+) -> Result<Executed, Failure> {
     let plan = args.scenario()?.plan()?;
     let workload = plan.workload.open(plan.seed)?;
     let files = args.out.as_deref().map(Files::create).transpose()?;
@@ -167,14 +186,16 @@ pub fn execute(
     let end = simulate(&plan, workload, Rc::clone(&report) as Rc<RefCell<dyn Observer>>)?;
     // Whoever still watched a run that is over has nothing more to say.
     let report = report.replace(Report::new(None, Progress::hidden()));
-    let finished = report.finish(plan.seed, end)?;
+    let interrupted = end.interrupted;
+    let finished = report.finish(plan.seed, end);
     let subject = Subject {
         workload: plan.workload.describe(),
         cluster: plan.groups.iter().map(|group| group.describe()).collect::<Vec<_>>().join(", "),
         router: plan.router.describe(),
         repeat: args.repeat(plan.seed),
     };
-    Ok(Screen { subject: &subject, finished: &finished }.to_string())
+    let screen = Screen { subject: &subject, finished: &finished }.to_string();
+    Ok(Executed { screen, unwritten: finished.unwritten, interrupted })
 }
 
 /// Measures how long a run takes on the wall: it is printed, and nothing depends on it.
@@ -207,11 +228,8 @@ impl RouterSource {
         Ok(match self {
             RouterSource::BuiltIn => RouterConfig::new("built-in configuration", ""),
             RouterSource::File(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    let file = path.display();
-                    InputError::new(format!("cannot read {file}: {error}"))
-                        .accepted("an EndpointPickerConfig file")
-                })?;
+                let what = "the router's configuration";
+                let text = input_file::read_text(path, what, "an EndpointPickerConfig file")?;
                 RouterConfig::new(path.display().to_string(), text)
             }
             RouterSource::Inline { file, config } => RouterConfig::inline(file.clone(), config.value.clone()),
@@ -249,7 +267,7 @@ impl WorkloadSpec {
             }
         };
         let limit = match (&self.source, self.requests) {
-            (WorkloadSource::Trace(_), Some(requests)) => format!(", first {requests} requests"),
+            (WorkloadSource::Trace(_), Some(requests)) => format!(", its first {requests} requests at most"),
             _ => String::new(),
         };
         let scale =

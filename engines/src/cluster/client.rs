@@ -34,32 +34,16 @@ impl Client {
     }
 
     /// Sends one request, reads its answer to the end and reports it. When `give_up` ends first, the client goes
-    /// away and the request counts as failed.
+    /// away and the request counts as failed; dropped before its end, it counts as cancelled.
     pub(super) async fn exchange(self, request: workload::Request, mut give_up: watch::Receiver<bool>) {
-        let arrival = self.rt.now();
         let prompt = request.prompt.to_token_ids();
         let call = Arc::new(InProcessCall::new(Arc::clone(&prompt), request.output_tokens));
-        let mut first_token = None;
-        let failure = {
-            let sent = pin!(self.send(&request, prompt, &call, &mut first_token));
-            let given_up = pin!(give_up.changed());
-            match select(sent, given_up).await {
-                Either::Left((sent, _)) => sent.err(),
-                Either::Right(_) => Some("the run made no progress any more".to_owned()),
-            }
-        };
-        let tokens = call.receipt().map(|receipt| receipt.tokens).unwrap_or_default();
-        let outcome = failure.as_deref().map_or(Outcome::Done, Outcome::Failed);
-        self.watch.request_ended(&RequestEnd {
-            request: request.index,
-            arrival,
-            endpoint: None,
-            prompt_tokens: request.prompt.tokens(),
-            output_tokens: tokens.output,
-            prefix_hit_tokens: tokens.cached,
-            first_token,
-            end: self.rt.now(),
-            outcome,
+        let mut open = Open::new(&self, &request, Arc::clone(&call));
+        let sent = pin!(self.send(&request, prompt, &call, &mut open.first_token));
+        let given_up = pin!(give_up.changed());
+        open.end = Some(match select(sent, given_up).await {
+            Either::Left((sent, _)) => sent,
+            Either::Right(_) => Err("the run made no progress any more".to_owned()),
         });
     }
 
@@ -96,6 +80,56 @@ impl Client {
                 Err(broken_stream(&last))
             }
         }
+    }
+}
+
+/// A request under way; reports what became of it when it is dropped.
+struct Open {
+    rt: Rt,
+    watch: Rc<Watch>,
+    request: u64,
+    arrival: Instant,
+    prompt_tokens: u32,
+    call: Arc<InProcessCall>,
+    first_token: Option<Instant>,
+    /// How it ended, or why it failed.
+    end: Option<Result<(), String>>,
+}
+
+impl Open {
+    fn new(client: &Client, request: &workload::Request, call: Arc<InProcessCall>) -> Self {
+        client.watch.request_begun(request.prompt.tokens());
+        Open {
+            rt: client.rt.clone(),
+            watch: Rc::clone(&client.watch),
+            request: request.index,
+            arrival: client.rt.now(),
+            prompt_tokens: request.prompt.tokens(),
+            call,
+            first_token: None,
+            end: None,
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let tokens = self.call.receipt().map(|receipt| receipt.tokens).unwrap_or_default();
+        self.watch.request_ended(&RequestEnd {
+            request: self.request,
+            arrival: self.arrival,
+            endpoint: None,
+            prompt_tokens: self.prompt_tokens,
+            output_tokens: tokens.output,
+            prefix_hit_tokens: tokens.cached,
+            first_token: self.first_token,
+            end: self.rt.now(),
+            outcome: match &self.end {
+                Some(Ok(())) => Outcome::Done,
+                Some(Err(why)) => Outcome::Failed(why),
+                None => Outcome::Cancelled,
+            },
+        });
     }
 }
 

@@ -23,6 +23,15 @@ pub(super) struct Watch {
     chosen: RefCell<FxHashMap<u64, usize>>,
     /// Grows with everything that happens to a request.
     progress: Cell<u64>,
+    open: Cell<OpenRequests>,
+}
+
+/// How much of a workload is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OpenRequests {
+    pub(super) requests: u64,
+    /// Tokens of their prompts.
+    pub(super) tokens: u64,
 }
 
 struct Engine {
@@ -38,6 +47,7 @@ impl Watch {
             by_address: RefCell::default(),
             chosen: RefCell::default(),
             progress: Cell::new(0),
+            open: Cell::default(),
         }
     }
 
@@ -98,9 +108,25 @@ impl Watch {
         Rc::clone(&engine.name)
     }
 
+    /// How much is under way.
+    pub(super) fn open(&self) -> OpenRequests {
+        self.open.get()
+    }
+
+    /// Counts a request until [`Watch::request_ended`] reports it.
+    pub(super) fn request_begun(&self, prompt_tokens: u32) {
+        let OpenRequests { requests, tokens } = self.open.get();
+        self.open.set(OpenRequests { requests: requests + 1, tokens: tokens + u64::from(prompt_tokens) });
+    }
+
     /// Reports the end of a request under the name of the engine that was chosen for it.
     pub(super) fn request_ended(&self, end: &RequestEnd<'_>) {
         self.note_progress();
+        let OpenRequests { requests, tokens } = self.open.get();
+        self.open.set(OpenRequests {
+            requests: requests.saturating_sub(1),
+            tokens: tokens.saturating_sub(u64::from(end.prompt_tokens)),
+        });
         let engine = self.chosen.borrow_mut().remove(&end.request);
         let name = engine.map(|engine| Rc::clone(&self.engines.borrow()[engine].name));
         self.observer.borrow_mut().request_ended(&RequestEnd { endpoint: name.as_deref(), ..*end });

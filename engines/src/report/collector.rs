@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
-use super::summary::{EngineSummary, LatencySummary, RequestCounts, Summary, ThroughputSummary, TokenCounts};
+use super::latencies::Latencies;
+use super::summary::{EngineSummary, RequestCounts, Summary, ThroughputSummary, TokenCounts};
 use super::{Decision, Observer, Outcome, RequestEnd, RunEnd};
 
 /// Reasons for failure that are counted apart; the rest is counted together.
@@ -72,6 +71,7 @@ impl Collector {
             sim_s: simulated,
             wall_s: end.wall.as_secs_f64(),
             findings: end.findings,
+            interrupted: end.interrupted.map(|signal| signal.to_string()),
         }
     }
 
@@ -112,43 +112,6 @@ impl Observer for Collector {
             self.tokens.prefix_hit += u64::from(request.prefix_hit_tokens);
         }
         self.tokens.output += u64::from(request.output_tokens);
-    }
-}
-
-/// Durations: an exact mean, and percentiles to three digits.
-#[derive(Debug)]
-struct Latencies {
-    nanos: u128,
-    micros: Histogram<u64>,
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        let mut micros = Histogram::new(3).expect("three digits are within 0 to 5");
-        micros.auto(true);
-        Latencies { nanos: 0, micros }
-    }
-}
-
-impl Latencies {
-    fn add(&mut self, latency: Duration, times: u64) {
-        self.nanos += latency.as_nanos() * u128::from(times);
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        self.micros.record_n(micros, times).expect("a histogram that grows by itself takes every value");
-    }
-
-    /// Returns milliseconds; nulls where there was nothing to measure.
-    fn summarize(&self) -> LatencySummary {
-        if self.micros.is_empty() {
-            return LatencySummary::default();
-        }
-        let percentile = |quantile| Some(self.micros.value_at_quantile(quantile) as f64 / 1e3);
-        LatencySummary {
-            mean: Some(self.nanos as f64 / self.micros.len() as f64 / 1e6),
-            p50: percentile(0.5),
-            p90: percentile(0.9),
-            p99: percentile(0.99),
-        }
     }
 }
 

@@ -27,13 +27,15 @@ const COLUMNS: [&str; 9] = [
 /// The files of a run: `requests.csv` and `decisions.jsonl` are written while it runs, a row for each request
 /// when it ends and a line for each decision; `summary.json` at its end.
 ///
-/// After the first error nothing more is written; [`Files::finish`] returns it.
+/// After the first error nothing more is written; [`Files::finish`] returns it. Files that are dropped before they
+/// are finished are removed: a part of a run is not left behind without a word that it is one.
 #[derive(Debug)]
 pub struct Files {
     folder: PathBuf,
     requests: csv::Writer<File>,
     decisions: BufWriter<File>,
     error: Option<InputError>,
+    finished: bool,
 }
 
 #[derive(Serialize)]
@@ -52,7 +54,18 @@ impl Files {
     /// # Errors
     /// When the folder or a file cannot be created.
     pub fn create(folder: &Path) -> Result<Self, InputError> {
+        if folder.exists() && !folder.is_dir() {
+            let error = InputError::new("exists and is no folder").accepted(OUT);
+            return Err(error.in_source(folder.display().to_string()));
+        }
         fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+        // What is there of an earlier run would be taken for this one's.
+        match fs::remove_file(folder.join(SUMMARY)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(unwritable(&folder.join(SUMMARY), &error));
+            }
+            _ => {}
+        }
         let create = |name: &str| {
             let path = folder.join(name);
             File::create(&path).map_err(|error| unwritable(&path, &error))
@@ -61,7 +74,7 @@ impl Files {
         let header = requests.write_record(COLUMNS).map_err(io::Error::from);
         header.map_err(|error| unwritable(&folder.join(REQUESTS), &error))?;
         let decisions = BufWriter::with_capacity(1 << 16, create(DECISIONS)?);
-        Ok(Files { folder: folder.to_owned(), requests, decisions, error: None })
+        Ok(Files { folder: folder.to_owned(), requests, decisions, error: None, finished: false })
     }
 
     /// Writes what is buffered, and `summary.json`.
@@ -78,12 +91,24 @@ impl Files {
             fs::write(self.folder.join(SUMMARY), json)
         });
         self.keep(SUMMARY, written);
-        self.error.map_or(Ok(()), Err)
+        self.finished = true;
+        self.error.take().map_or(Ok(()), Err)
     }
 
     fn keep(&mut self, name: &str, result: io::Result<()>) {
         if let Err(error) = result {
             self.error.get_or_insert_with(|| unwritable(&self.folder.join(name), &error));
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if !self.finished {
+            for name in [REQUESTS, DECISIONS] {
+                // Nobody is left to be told.
+                let _ = fs::remove_file(self.folder.join(name));
+            }
         }
     }
 }
@@ -133,8 +158,9 @@ fn request_id(index: u64) -> String {
     format!("request-{index}")
 }
 
+/// What `--out` accepts.
+const OUT: &str = "a folder that can be written, for --out";
+
 fn unwritable(path: &Path, error: &io::Error) -> InputError {
-    InputError::new(format!("cannot write: {error}"))
-        .accepted("a folder that can be written, for --out")
-        .in_source(path.display().to_string())
+    InputError::new(format!("cannot write: {error}")).accepted(OUT).in_source(path.display().to_string())
 }

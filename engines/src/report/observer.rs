@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use executor::Instant;
+use executor::{Instant, Signal};
 
 /// Watches a run. The cluster calls it in the order of simulated time.
 pub trait Observer {
@@ -98,6 +98,8 @@ pub struct RunEnd {
     pub engines: Vec<EngineTotals>,
     /// What the watchdog found.
     pub findings: Vec<String>,
+    /// The signal that ended the run before its end, if one did.
+    pub interrupted: Option<Signal>,
 }
 
 /// What one engine did.

@@ -32,7 +32,7 @@ pub struct Screen<'a> {
 impl fmt::Display for Screen<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Subject { workload, cluster, router, repeat } = self.subject;
-        let Finished { summary, failures } = self.finished;
+        let Finished { summary, failures, .. } = self.finished;
         writeln!(f, "workload     {workload}")?;
         writeln!(f, "cluster      {cluster}")?;
         writeln!(f, "router       {router}")?;
@@ -67,6 +67,12 @@ impl fmt::Display for Screen<'_> {
             grouped(summary.decisions),
             grouped((summary.decisions as f64 / wall).round() as u64),
         )?;
+        if let Some(signal) = &summary.interrupted {
+            writeln!(
+                f,
+                "interrupted  by {signal}: what was open counts as cancelled, what was to come is left out"
+            )?;
+        }
         for finding in &summary.findings {
             writeln!(f, "finding      {finding}")?;
         }

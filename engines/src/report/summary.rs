@@ -33,6 +33,10 @@ pub struct Summary {
     pub wall_s: f64,
     /// What the watchdog found.
     pub findings: Vec<String>,
+    /// The signal that ended the run before its end; the key is there only then. Requests that were open at that
+    /// time count as cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<String>,
 }
 
 /// Requests by how they ended: `injected = done + failed + cancelled`.

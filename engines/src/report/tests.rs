@@ -50,13 +50,14 @@ fn run_end() -> RunEnd {
         wall: Duration::from_millis(100),
         engines: vec![engine("engine-0", 3, 1), engine("engine-1", 0, 0)],
         findings: vec![],
+        interrupted: None,
     }
 }
 
 fn finished() -> Finished {
     let mut report = Report::new(None, Progress::hidden());
     observe(&mut report);
-    report.finish(7, run_end()).unwrap()
+    report.finish(7, run_end())
 }
 
 #[test]
@@ -68,9 +69,9 @@ fn the_summary_counts_every_request_once_and_keeps_its_keys() {
             r#"{"seed":7,"digest":"0000000000000abc","#,
             r#""requests":{"injected":4,"done":2,"failed":1,"cancelled":1},"#,
             r#""tokens":{"prompt":3000,"output":30,"prefix_hit":750},"prefix_hit_rate":0.25,"#,
-            r#""ttft_ms":{"mean":200.0,"p50":200.063,"p90":300.031,"p99":300.031},"#,
-            r#""itl_ms":{"mean":12.0,"p50":10.007,"p90":10.007,"p99":30.015},"#,
-            r#""e2e_ms":{"mean":700.0,"p50":500.223,"p90":900.095,"p99":900.095},"#,
+            r#""ttft_ms":{"mean":200.0,"p50":200.0,"p90":300.0,"p99":300.0},"#,
+            r#""itl_ms":{"mean":12.0,"p50":10.0,"p90":10.0,"p99":30.0},"#,
+            r#""e2e_ms":{"mean":700.0,"p50":500.0,"p90":900.0,"p99":900.0},"#,
             r#""throughput":{"requests_per_s":0.2,"output_tokens_per_s":3.0},"preemptions":4,"#,
             r#""engines":[{"name":"engine-0","requests":3,"peak_queue":1},"#,
             r#"{"name":"engine-1","requests":0,"peak_queue":0}],"#,
@@ -83,7 +84,7 @@ fn the_summary_counts_every_request_once_and_keeps_its_keys() {
 #[test]
 fn a_run_without_requests_has_no_latencies_and_no_nan() {
     let report = Report::new(None, Progress::hidden());
-    let summary = report.finish(7, RunEnd::default()).unwrap().summary;
+    let summary = report.finish(7, RunEnd::default()).summary;
     assert_eq!(summary.ttft_ms, LatencySummary::default());
     let json = serde_json::to_string(&summary).unwrap();
     assert!(json.contains(r#""prefix_hit_rate":0.0,"ttft_ms":{"mean":null"#), "{json}");
@@ -119,7 +120,7 @@ fn the_files_hold_a_row_for_each_request_and_decision() {
     let out = folder.path().join("a/b");
     let mut report = Report::new(Some(Files::create(&out).unwrap()), Progress::hidden());
     observe(&mut report);
-    let summary = report.finish(7, run_end()).unwrap().summary;
+    let summary = report.finish(7, run_end()).summary;
     let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
     assert_eq!(
         read("requests.csv"),
@@ -142,11 +143,35 @@ fn the_files_hold_a_row_for_each_request_and_decision() {
 }
 
 #[test]
+fn files_of_a_run_that_fails_are_not_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("summary.json"), "of an earlier run").unwrap();
+    let mut report = Report::new(Some(Files::create(folder.path()).unwrap()), Progress::hidden());
+    observe(&mut report);
+    drop(report);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_run_says_so_in_its_summary_and_on_its_screen() {
+    let end = RunEnd { interrupted: Some(executor::Signal::Interrupt), ..run_end() };
+    let finished = Report::new(None, Progress::hidden()).finish(7, end);
+    let json = serde_json::to_value(&finished.summary).unwrap();
+    assert_eq!(json["interrupted"], "SIGINT");
+    let subject =
+        Subject { workload: "w".into(), cluster: "c".into(), router: "r".into(), repeat: "x".into() };
+    let screen = Screen { subject: &subject, finished: &finished }.to_string();
+    assert!(screen.contains("\ninterrupted  by SIGINT: "), "{screen}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = Files::create(&file.path().join("out")).unwrap_err().to_string();
     assert!(error.contains("out: cannot write: "), "{error}");
     assert!(error.ends_with("; accepted: a folder that can be written, for --out"), "{error}");
+    let error = Files::create(file.path()).unwrap_err();
+    assert_eq!(error.message(), "exists and is no folder; accepted: a folder that can be written, for --out");
 }
 
 #[test]
@@ -172,6 +197,6 @@ fn the_screen_shows_the_run() {
         assert!(screen.lines().any(|found| found == line), "{line:?} in\n{screen}");
     }
     let words: Vec<Vec<&str>> = screen.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(words.contains(&vec!["TTFT", "ms", "200.00", "200.06", "300.03", "300.03"]), "{screen}");
+    assert!(words.contains(&vec!["TTFT", "ms", "200.00", "200.00", "300.00", "300.00"]), "{screen}");
     assert!(words.contains(&vec!["engine-0", "3", "100.0", "%", "1"]), "{screen}");
 }

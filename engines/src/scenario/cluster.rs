@@ -4,6 +4,7 @@ use router::config::yaml::Content;
 
 use super::fields::{expected, expected_whole, whole};
 use crate::engine::SchedulingPolicy;
+use crate::input_error::number;
 
 /// The most engines that a group may have.
 pub(super) const MAX_ENGINES: u32 = 100_000;
@@ -98,14 +99,15 @@ impl Decode for GroupLatency {
 impl Decode for Overrides {
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
         Fields::read(cursor, problems, |fields| {
-            let mut number = |key, least, most| whole(fields, key, least..=most).map(|number| number.value);
+            let mut whole_number =
+                |key, least, most| whole(fields, key, least..=most).map(|number| number.value);
             let mut overrides = Overrides {
-                block_size: number("block_size", 1, 4096),
-                num_gpu_blocks_override: number("num_gpu_blocks_override", 1, u32::MAX),
-                max_model_len: number("max_model_len", 1, u32::MAX),
-                max_num_seqs: number("max_num_seqs", 1, 1_000_000),
-                max_num_batched_tokens: number("max_num_batched_tokens", 1, 100_000_000),
-                long_prefill_token_threshold: number("long_prefill_token_threshold", 0, u32::MAX),
+                block_size: whole_number("block_size", 1, 4096),
+                num_gpu_blocks_override: whole_number("num_gpu_blocks_override", 1, u32::MAX),
+                max_model_len: whole_number("max_model_len", 1, u32::MAX),
+                max_num_seqs: whole_number("max_num_seqs", 1, 1_000_000),
+                max_num_batched_tokens: whole_number("max_num_batched_tokens", 1, 100_000_000),
+                long_prefill_token_threshold: whole_number("long_prefill_token_threshold", 0, u32::MAX),
                 ..Overrides::default()
             };
             overrides.enable_prefix_caching = fields.optional("enable_prefix_caching");
@@ -114,7 +116,8 @@ impl Decode for Overrides {
                 if part.value > 0.0 && part.value <= 1.0 {
                     overrides.gpu_memory_utilization = Some(part.value);
                 } else {
-                    let message = format!("{} is out of range; accepted: above 0 and at most 1", part.value);
+                    let message =
+                        format!("{} is out of range; accepted: above 0 and at most 1", number(part.value));
                     fields.refuse(part.at, part.path, message);
                 }
             }

@@ -1,4 +1,3 @@
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use crate::engine::{EngineConfig, Profile};
 use crate::hardware::{
     Gpu, KvCapacity, KvOptions, Model, Placement, bundled_model, gpu, kv_capacity, parse_config,
 };
+use crate::input_file;
 
 /// A scenario whose parts were found and fit together: what a run is made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -220,20 +220,23 @@ fn check_name<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> Resu
     Ok(())
 }
 
+/// Whether a model is given by a file; `Qwen/Qwen3-14B` is a name.
+pub(super) fn is_path(model: &str) -> bool {
+    model.ends_with(".json") || model.starts_with(['/', '.'])
+}
+
 fn find_model(name: &str) -> Result<Model, InputError> {
-    if !name.ends_with(".json") {
+    if !is_path(name) {
         return bundled_model(name);
     }
     let path = Path::new(name);
-    let json = fs::read(path).map_err(|error| {
-        InputError::new(format!("cannot read {name}: {error}"))
-            .accepted("a bundled model's name, or the path of a Hugging Face config.json")
-    })?;
+    let accepted = "a bundled model's name, or the path of a Hugging Face config.json";
+    let json = input_file::read_text(path, "the model", accepted)?;
     // A downloaded model is a folder of its name with a config.json in it.
     let stem = match path.file_name() {
         Some(file) if file == "config.json" => path.parent().and_then(Path::file_name),
         _ => path.file_stem(),
     };
     let short = stem.map_or(name.into(), |stem| stem.to_string_lossy());
-    parse_config(&short, &json).map_err(|error| error.in_source(name))
+    parse_config(&short, json.as_bytes()).map_err(|error| error.in_source(name))
 }

@@ -140,6 +140,17 @@ fn everything_wrong_is_told_with_its_place() {
                 "s.yaml:3:1: clusters: unknown field \"clusters\"; did you mean \"cluster\"?; accepted: workload, cluster, router, seed",
             ],
         ),
+        (format!("{SMALL}---\nseed: 2\n"), vec!["s.yaml:6:1: a second document begins here; accepted: one"]),
+        (
+            edit(
+                "trace: traces/t.jsonl",
+                "requests: -1\n  synthetic: {arrivals: {process: poisson, rate: 1e308}, prompt: {type: constant, value: 1}, output: {type: constant, value: 1}}",
+            ),
+            vec![
+                "s.yaml:3:50: workload.synthetic.arrivals.rate: 1e308 is out of range; accepted: 0.000001 to 1000000000",
+                "s.yaml:2:13: workload.requests: expected an integer of at least 0, found the number -1",
+            ],
+        ),
         (
             edit("model: qwen3-14b", "model: 14"),
             vec!["s.yaml:5:12: cluster[0].model: expected a text, found the number 14"],
@@ -192,7 +203,7 @@ fn everything_wrong_is_told_with_its_place() {
         (
             edit("qwen3-14b", "no/config.json"),
             vec![
-                "s.yaml:5:12: cluster[0].model: cannot read folder/no/config.json: No such file or directory (os error 2); accepted: a bundled model's name, or the path of a Hugging Face config.json",
+                "s.yaml:5:12: cluster[0].model: folder/no/config.json: cannot read the model: No such file or directory (os error 2); accepted: a bundled model's name, or the path of a Hugging Face config.json",
             ],
         ),
         (

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use router::config::decode::{Cursor, Decode, Fields};
 use router::config::problem::{Located, Problems, accepted_instead};
+use router::config::yaml::Content;
 
 use super::fields::{expected, expected_whole, refuse_input, whole};
 use crate::InputError;
+use crate::input_error::number;
 use crate::workload::synthetic::{Arrivals, Lengths, Process, SharedPrefix, Synthetic};
-use crate::workload::{MAX_TOKENS, Timestamps, TraceReader, Workload};
+use crate::workload::{MAX_SPAN, MAX_TOKENS, Timestamps, TraceReader, Workload};
 
 /// What arrives: `workload` of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +29,8 @@ impl WorkloadSpec {
     /// Opens the trace, or prepares the draws from streams of `seed`.
     ///
     /// # Errors
-    /// When the trace cannot be read or begins like none, or a number is out of range.
+    /// When the trace cannot be read or begins like none, a number is out of range, or the requests would take
+    /// longer to arrive than a workload may.
     pub fn open(&self, seed: u64) -> Result<Workload, InputError> {
         let workload = match &self.source {
             WorkloadSource::Trace(path) => Workload::from_trace(TraceReader::open(path)?, self.timestamps),
@@ -35,11 +38,28 @@ impl WorkloadSpec {
                 .map_err(|error| error.under("workload.synthetic"))?,
         };
         let workload = workload.rate_scale(self.rate_scale).map_err(|error| error.under("rate scale"))?;
+        if let WorkloadSource::Synthetic(synthetic) = &self.source {
+            check_span(synthetic, self.rate_scale)?;
+        }
         Ok(match self.requests {
             Some(requests) => workload.take_requests(requests),
             None => workload,
         })
     }
+}
+
+/// Refuses requests that would be arriving for longer than a workload may.
+fn check_span(synthetic: &Synthetic, rate_scale: f64) -> Result<(), InputError> {
+    let rate = synthetic.arrivals.rate * rate_scale;
+    let days = synthetic.requests.get() as f64 / rate / 86_400.0;
+    let most = MAX_SPAN.as_secs() / 86_400;
+    if days <= most as f64 {
+        return Ok(());
+    }
+    let (requests, rate, days) = (synthetic.requests, number(rate), number(days.round()));
+    Err(InputError::new(format!("{requests} requests at {rate} a second arrive for {days} days"))
+        .accepted(format!("fewer requests or a higher rate, so that they arrive within {most} days"))
+        .field("workload"))
 }
 
 /// Where requests come from.
@@ -55,13 +75,14 @@ impl Decode for WorkloadSpec {
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
         Fields::read(cursor, problems, |fields| {
             let trace = fields.optional::<Located<String>>("trace");
-            let requests = fields.optional::<Located<u64>>("requests");
             let synthetic = fields.optional::<SyntheticParts>("synthetic");
             let given = (fields.node("trace").is_some(), fields.node("synthetic").is_some());
+            let requests = requests(fields, given == (false, true));
             let rate_scale = fields.optional::<Located<f64>>("rate_scale");
             let rate_scale = match rate_scale {
                 Some(scale) if !(1e-6..=1e6).contains(&scale.value) => {
-                    let message = format!("{} scales no rate; accepted: 0.000001 to 1000000", scale.value);
+                    let message =
+                        format!("{} scales no rate; accepted: 0.000001 to 1000000", number(scale.value));
                     fields.refuse(scale.at, scale.path, message);
                     None
                 }
@@ -78,25 +99,13 @@ impl Decode for WorkloadSpec {
                 },
                 None => Some(Timestamps::default()),
             };
-            let requests = match requests {
-                Some(requests) if requests.value == 0 => {
-                    fields.refuse(requests.at, requests.path, "no requests; accepted: a whole number from 1");
-                    return None;
-                }
-                requests => requests.and_then(|requests| NonZeroU64::new(requests.value)),
-            };
+            let requests = requests?;
             let source = match given {
                 (true, false) => {
                     let trace = trace?;
                     WorkloadSource::Trace(trace.with(PathBuf::from(&trace.value)))
                 }
-                (false, true) => {
-                    let Some(count) = requests else {
-                        expected::<u64>(fields, "requests");
-                        return None;
-                    };
-                    WorkloadSource::Synthetic(Box::new(synthetic?.with_requests(count)))
-                }
+                (false, true) => WorkloadSource::Synthetic(Box::new(synthetic?.with_requests(requests?))),
                 _ => {
                     let place = fields.place();
                     fields.refuse(place.at, place.path, "accepted: either `trace` or `synthetic`");
@@ -106,6 +115,21 @@ impl Decode for WorkloadSpec {
             Some(WorkloadSpec { source, rate_scale: rate_scale?, timestamps: timestamps?, requests })
         })?
     }
+}
+
+/// Returns how many requests there are at most, `Some(None)` where that is left open, which it may be unless it is
+/// `required`; reports what is wrong.
+fn requests(fields: &mut Fields<'_, '_>, required: bool) -> Option<Option<NonZeroU64>> {
+    if !required && fields.node("requests").is_none_or(|node| node.content == Content::Null) {
+        return Some(None);
+    }
+    let number = expected::<Located<u64>>(fields, "requests")?;
+    let requests = NonZeroU64::new(number.value);
+    if requests.is_none() {
+        fields.refuse(number.at, number.path, "no requests; accepted: a whole number from 1");
+        return None;
+    }
+    Some(requests)
 }
 
 /// A synthetic workload without its number of requests, which stands beside it.

@@ -13,6 +13,7 @@ use executor::Stream;
 
 use super::{MAX_TOKENS, Prompt, Request, Segment};
 use crate::InputError;
+use crate::input_error::number;
 
 /// More prefix groups are refused: each takes 8 bytes while requests are drawn.
 const MAX_GROUPS: u32 = 1_000_000;
@@ -59,7 +60,7 @@ impl SharedPrefix {
             return refuse("tokens", self.tokens.to_string(), format!("1 to {MAX_TOKENS}"));
         }
         if !(0.0..=10.0).contains(&self.skew) {
-            return refuse("skew", self.skew.to_string(), "0 to 10".to_owned());
+            return refuse("skew", number(self.skew), "0 to 10".to_owned());
         }
         Ok(())
     }

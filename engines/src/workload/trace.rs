@@ -4,13 +4,13 @@ mod azure;
 mod lines;
 mod mooncake;
 
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
 use super::Request;
 use crate::InputError;
+use crate::input_file;
 use azure::Columns;
 use lines::Lines;
 
@@ -63,12 +63,8 @@ impl TraceReader {
     /// When the file cannot be read, is empty, or begins like neither format.
     pub fn open(path: &Path) -> Result<Self, InputError> {
         let source = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => Self::from_reader(&source, Box::new(BufReader::with_capacity(1 << 16, file))),
-            Err(error) => Err(InputError::new(format!("cannot read the trace: {error}"))
-                .accepted("a Mooncake JSONL or an Azure CSV file")
-                .in_source(source)),
-        }
+        let file = input_file::open(path, "the trace", "a Mooncake JSONL or an Azure CSV file")?;
+        Self::from_reader(&source, Box::new(BufReader::with_capacity(1 << 16, file)))
     }
 
     /// Reads the trace from `reader`; errors name `source`.
@@ -84,6 +80,10 @@ impl TraceReader {
             match Columns::from_header(first) {
                 Ok(columns) => {
                     lines.skip_peeked();
+                    if lines.peek()?.is_none() {
+                        let error = InputError::new("the trace has a header and no rows");
+                        return Err(lines.place(error.accepted("at least one row")));
+                    }
                     Parser::Azure(columns)
                 }
                 Err(error) => return Err(lines.place(error)),

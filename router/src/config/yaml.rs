@@ -71,6 +71,17 @@ pub fn parse(text: &str, problems: &mut Problems) -> Option<Node> {
     }
 }
 
+/// Reads `text`, which holds one document only: reports where a second one begins.
+pub fn parse_only(text: &str, problems: &mut Problems) -> Option<Node> {
+    let root = parse(text, problems)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // JSON text is read to its end.
+    if !text.trim_start().starts_with('{') {
+        events::refuse_second_document(text, problems)?;
+    }
+    Some(root)
+}
+
 impl Node {
     /// Returns the node as a JSON value; of a key that stands twice the last value.
     pub fn to_json(&self) -> Value {

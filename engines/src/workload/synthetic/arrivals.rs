@@ -3,6 +3,7 @@ use std::time::Duration;
 use executor::Stream;
 
 use crate::InputError;
+use crate::input_error::number;
 
 /// When requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +55,8 @@ impl Arrivals {
             if (least..=most).contains(&value) {
                 return Ok(());
             }
-            Err(InputError::new(format!("{value} is out of range"))
-                .accepted(format!("{least} to {most}"))
+            Err(InputError::new(format!("{} is out of range", number(value)))
+                .accepted(format!("{} to {}", number(least), number(most)))
                 .field(key))
         };
         in_range("rate", self.rate, 1e-6, 1e9)?;

@@ -1,6 +1,7 @@
 use executor::Stream;
 
 use crate::InputError;
+use crate::input_error::number;
 use crate::workload::MAX_TOKENS;
 
 /// A distribution of token counts; every draw is rounded and lies within `1..=MAX_TOKENS`.
@@ -49,7 +50,7 @@ impl Lengths {
             if (least..=most).contains(&value) {
                 return Ok(());
             }
-            refuse(key, format!("{value} is out of range"), &format!("{least} to {most}"))
+            refuse(key, format!("{} is out of range", number(value)), &format!("{least} to {most}"))
         };
         let limit = f64::from(MAX_TOKENS);
         match self {

@@ -1,5 +1,8 @@
+use std::fmt;
 use std::time::Duration;
 
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{MAX_SPAN, Row, tokens};
@@ -13,7 +16,7 @@ const ROW: &str = r#"{"timestamp": ms, "input_length": tokens, "output_length": 
 
 /// Reads one line; keys other than the four are ignored.
 pub(super) fn parse(line: &str) -> Result<Row, InputError> {
-    let row: Map<String, Value> = serde_json::from_str(line).map_err(|error| {
+    let Object(row) = serde_json::from_str(line).map_err(|error| {
         let problem = if error.is_eof() {
             "the line is truncated".to_owned()
         } else {
@@ -38,6 +41,36 @@ pub(super) fn parse(line: &str) -> Result<Row, InputError> {
         prompt: prompt(get(&row, "hash_ids")?, input)?,
         output_tokens: token_count(&row, "output_length")?,
     })
+}
+
+/// A JSON object in which no key stands twice.
+struct Object(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Object, A::Error> {
+                let mut row = Map::new();
+                while let Some(key) = entries.next_key::<String>()? {
+                    if row.contains_key(&key) {
+                        return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
+                    }
+                    row.insert(key, entries.next_value()?);
+                }
+                Ok(Object(row))
+            }
+        }
+
+        deserializer.deserialize_map(Keys)
+    }
 }
 
 fn get<'a>(row: &'a Map<String, Value>, field: &'static str) -> Result<&'a Value, InputError> {

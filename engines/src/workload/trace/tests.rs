@@ -39,6 +39,21 @@ fn a_mooncake_row_is_a_chain_of_blocks_with_a_partial_last_one() {
 }
 
 #[test]
+fn a_key_that_stands_twice_is_refused_with_its_place() {
+    let twice = GOOD.replace("\"output_length\": 52", "\"output_length\": 52, \"timestamp\": 27483");
+    let error = refusal(&format!("{GOOD}\n{twice}"));
+    assert!(error.starts_with("t:2:"), "{error}");
+    assert!(error.contains("not a row: the key \"timestamp\" stands twice; accepted: "), "{error}");
+}
+
+#[test]
+fn a_header_without_rows_is_refused() {
+    for text in [HEADER.to_owned(), format!("{HEADER}\n\n \n")] {
+        assert!(refusal(&text).ends_with("the trace has a header and no rows; accepted: at least one row"));
+    }
+}
+
+#[test]
 fn an_azure_row_has_a_prompt_of_its_own() {
     let text = format!(
         "{HEADER}\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:46.6805900,396,109\r\n\
@@ -80,7 +95,7 @@ fn a_bad_trace_is_refused_with_file_line_field_and_what_is_accepted() {
             format!("{GOOD}\n{}", &GOOD[..40]),
             format!("t:2:40: the line is truncated; {row}"),
         ),
-        (format!("{GOOD}\n[1]\n"), format!("t:2: not a row: invalid type: sequence, expected a map; {row}")),
+        (format!("{GOOD}\n[1]\n"), format!("t:2: not a row: invalid type: sequence, expected a JSON object; {row}")),
         (edit("output_length", "output"), format!("t:2: output_length: missing; {row}")),
         (edit("6955", "-6955"), format!("t:2: input_length: -6955 {count}")),
         (edit("6955", "1e30"), format!("t:2: input_length: 1e+30 {count}")),

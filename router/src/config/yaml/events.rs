@@ -22,6 +22,28 @@ pub(super) fn parse(text: &str, problems: &mut Problems) -> Option<Node> {
     builder.document().ok()
 }
 
+/// Reports where a second document of a YAML text begins, or why the text behind the first cannot be read; returns
+/// `None` then.
+pub(super) fn refuse_second_document(text: &str, problems: &mut Problems) -> Option<()> {
+    let mut documents = 0;
+    for next in Parser::new_from_str(text) {
+        let (at, message) = match next {
+            Ok((Event::DocumentStart(_), span)) if documents == 1 => {
+                (position(&span.start), "a second document begins here; accepted: one".to_owned())
+            }
+            Ok((Event::DocumentStart(_), _)) => {
+                documents += 1;
+                continue;
+            }
+            Ok(_) => continue,
+            Err(error) => (position(error.marker()), format!("not valid YAML: {}", error.info())),
+        };
+        problems.push(Syntax::BadSyntax, Some(at), "", message);
+        return None;
+    }
+    Some(())
+}
+
 /// A mapping under construction.
 type Entries = IndexMap<String, (Position, Node), FxBuildHasher>;
 

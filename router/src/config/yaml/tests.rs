@@ -22,6 +22,25 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
+fn a_text_of_one_document_only_has_no_second() {
+    let only = |text: &str| {
+        let mut problems = Problems::new("f");
+        let node = parse_only(text, &mut problems);
+        (node.is_some(), problems.to_string())
+    };
+    for text in ["", "a: 1\n", "---\na: 1\n...\n", "a: 1\n# ---\n", "{\"a\": 1}", "\u{feff}a: |\n  ---\n"] {
+        assert_eq!(only(text), (true, String::new()), "{text:?}");
+    }
+    assert_eq!(
+        only("a: 1\n---\nb: 2\n"),
+        (false, "f:2:1: a second document begins here; accepted: one".into())
+    );
+    assert_eq!(only("a: 1\n---\n").1, "f:2:1: a second document begins here; accepted: one");
+    assert!(only("a: 1\n--- [\n").1.starts_with("f:2:1: a second"));
+    assert!(only("--- {a: 1}\n]\n").1.starts_with("f:2:1: not valid YAML"), "{}", only("--- {a: 1}\n]\n").1);
+}
+
+#[test]
 fn yaml_becomes_json_values() {
     for (text, means) in [
         ("", json!(null)),
