@@ -1,6 +1,7 @@
 //! Request and response headers as plugins see them.
 
-/// A list of headers: names unique and lower-case, in order of first insertion.
+/// A list of headers: names unique, and lower-case but for [`insert_as_sent`](Headers::insert_as_sent), in order of
+/// first insertion.
 ///
 /// Pseudo headers (`:path`) are ordinary entries. Messages carry a dozen headers, so look-up is a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,15 @@ impl Headers {
         match self.0.iter_mut().find(|(n, _)| n.eq_ignore_ascii_case(name)) {
             Some(entry) => entry.1 = value,
             None => self.0.push((name.to_ascii_lowercase(), value)),
+        }
+    }
+
+    /// Sets `name` as it is written to `value`; only an entry of exactly this name is replaced.
+    pub fn insert_as_sent(&mut self, name: &str, value: impl Into<String>) {
+        let value = value.into();
+        match self.0.iter_mut().find(|(n, _)| n == name) {
+            Some(entry) => entry.1 = value,
+            None => self.0.push((name.to_owned(), value)),
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod core;
 mod error_response;
+pub mod ext_proc;
 mod frontend;
 mod headers;
 mod pool;

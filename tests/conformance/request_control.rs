@@ -1,10 +1,12 @@
 //! Request control: parsers, producers, plugin state (`request_control/`).
 
+mod exchanges;
 mod inflight_load;
 mod parsers;
 mod plugin_state;
 mod rewrite;
 mod token_producer;
+mod vec_plugins;
 
 use executor::{Real, Rt};
 use router::plugin::Parameters;
@@ -17,6 +19,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
     match file {
         "request_control/parsers" => parsers::requests(case),
         "request_control/responses" => parsers::responses(case),
+        "request_control/director" | "request_control/headers" => exchanges::run(case),
         "request_control/inflight_load" => inflight_load::run(case),
         "request_control/lifecycle" => lifecycle(case),
         "request_control/rewrite" => rewrite::run(case),

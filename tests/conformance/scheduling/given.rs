@@ -19,7 +19,7 @@ use serde_json::Value;
 use tests::compare::read_float;
 
 /// Returns the instant of every decision, late enough for metrics of any age.
-pub(super) fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::ZERO + Duration::from_secs(1 << 20)
 }
 
