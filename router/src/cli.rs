@@ -1,7 +1,7 @@
 //! The command line of `lockstep-router`.
 //!
 //! Everything in here belongs to the production host: it reads files, binds sockets, takes signals and ends the
-//! process. Errors go to standard error and the process ends with 2.
+//! process. Errors go to standard error and the process ends with 2, or with 1 where a second signal cut it short.
 
 mod check;
 mod failure;
@@ -50,7 +50,7 @@ impl Cli {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 eprintln!("{failure}");
-                ExitCode::from(2)
+                ExitCode::from(failure.exit_code())
             }
         }
     }

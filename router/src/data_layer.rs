@@ -22,6 +22,7 @@ pub mod models_data_source;
 pub mod multicluster_metrics_extractor;
 pub mod objects;
 pub mod pool_gauges;
+pub mod silence;
 pub mod text_format;
 pub mod tick;
 pub mod topology_extractor;

@@ -118,7 +118,8 @@ pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>>
     let admission = LegacyAdmission::new(Rc::clone(&assembly.detector.plugin));
     run_periodic(rt, &plugins.instances());
     let Assembly { scheduler, hooks, parsers, discovery, notices, .. } = assembly;
-    let (core, handle) = Core::new(rt, Rc::clone(&objects) as Rc<dyn Pool>, metrics, |pool| {
+    let silence = datastore.silence().clone();
+    let (core, handle) = Core::new(rt, Rc::clone(&objects) as Rc<dyn Pool>, silence, metrics, |pool| {
         Director::new(rt.clone(), pool, scheduler, admission, hooks, director_options)
     });
     let proxy = Proxy::new(rt.clone(), handle.clone(), parsers, proxy);

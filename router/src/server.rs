@@ -10,8 +10,11 @@ mod error_response;
 pub mod ext_proc;
 mod frontend;
 mod headers;
+mod idle_limit;
 mod pool;
 mod proxy;
+mod request_body;
+mod request_head;
 mod request_metrics;
 mod response_body;
 

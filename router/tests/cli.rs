@@ -26,6 +26,18 @@ fn bad_input_is_said_with_its_place_and_exit_code_2() {
         (&["serve", "--endpoint", "nowhere"], &["nowhere", "host:port"]),
         (&["serve", "--listen", "here", "--endpoint", "127.0.0.1:1"], &["--listen"]),
         (&["check", "no/such.yaml"], &["no/such.yaml"]),
+        (&["serve", "--endpoint", "127.0.0.1:0"], &["127.0.0.1:0", "from 1 to 65535"]),
+        (
+            &["serve", "--endpoint", "10.0.0.1:1", "--endpoint", "10.0.0.2:1", "--endpoint", "10.0.0.1:1"],
+            &["10.0.0.1:1", "twice"],
+        ),
+        (&["serve", "--worker-threads", "0"], &["--worker-threads", "1..=1024"]),
+        (&["serve", "--worker-threads", "1000000"], &["--worker-threads", "1..=1024"]),
+        (&["serve", "--refresh-metrics-interval-ms", "0"], &["--refresh-metrics-interval-ms", "1..="]),
+        (&["serve", "--response-timeout", "0"], &["--response-timeout", "1..="]),
+        (&["serve", "--connect-timeout", "0"], &["--connect-timeout", "1..=600"]),
+        (&["serve", "--drain-timeout", "18446744073709551615"], &["--drain-timeout", "0..="]),
+        (&["serve", "--max-body-bytes", "0"], &["--max-body-bytes", "1..="]),
     ];
     for (arguments, said) in cases {
         let output = router(arguments);

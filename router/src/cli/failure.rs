@@ -2,6 +2,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::{fmt, io};
 
+use executor::http::Endpoint;
+
 use crate::config::fault::Fault;
 use crate::config::problem::Problems;
 
@@ -18,8 +20,12 @@ pub enum Failure {
     Runtime(io::Error),
     /// Nothing says which endpoints there are.
     NoEndpoints,
+    /// A model server is named twice.
+    EndpointTwice(Endpoint),
     /// A plugin that finds endpoints gave up.
     Discovery(String),
+    /// A second signal ended the drain.
+    DrainEnded(&'static str),
 }
 
 impl fmt::Display for Failure {
@@ -38,7 +44,25 @@ impl fmt::Display for Failure {
                 "error: nothing says which model servers there are; expected `dataLayer.discovery` in the \
                  configuration (such as a file-discovery plugin) or --endpoint HOST:PORT, which may be repeated",
             ),
+            Failure::EndpointTwice(endpoint) => write!(
+                f,
+                "error: --endpoint {endpoint} is given twice; expected each model server once, because each is \
+                 polled and counted by itself"
+            ),
+            Failure::DrainEnded(signal) => {
+                write!(f, "error: {signal} while draining: requests in flight were cut off")
+            }
             Failure::Discovery(error) => write!(f, "error: {error}"),
+        }
+    }
+}
+
+impl Failure {
+    /// Returns the exit code of the process: 1 where it ran and was cut short, 2 where it could not begin.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::DrainEnded(_) => 1,
+            _ => 2,
         }
     }
 }

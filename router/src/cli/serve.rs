@@ -1,12 +1,16 @@
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser as Range;
 use executor::http::Endpoint;
 use executor::{Real, Rt, Server};
+use futures::future::{Either, select};
 
 use super::Failure;
 use super::check::read;
@@ -17,6 +21,9 @@ use crate::server::Frontend;
 
 /// Connections that are served at a time; further ones wait in the operating system's queue.
 const MAX_CONNECTIONS: usize = 65_536;
+
+/// Longest time that a flag takes. Unit: seconds.
+const WEEK: u64 = 7 * 24 * 3600;
 
 /// The arguments of `lockstep-router serve`.
 #[derive(Args, Clone, Debug)]
@@ -31,40 +38,44 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// A model server, beside those that discovery finds; may be repeated
-    #[arg(long = "endpoint", value_name = "HOST:PORT")]
+    #[arg(long = "endpoint", value_name = "HOST:PORT", value_parser = model_server)]
     pub endpoints: Vec<Endpoint>,
     /// Time between two scrapes of an endpoint
-    #[arg(long, value_name = "MS", default_value_t = 50)]
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = Range::<u64>::new().range(1..=3_600_000))]
     pub refresh_metrics_interval_ms: u64,
     /// Let plugins of Alpha stability run
     #[arg(long)]
     pub allow_experimental_plugins: bool,
     /// How long requests in flight may take once the router is told to end
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = Range::<u64>::new().range(0..=WEEK))]
     pub drain_timeout: u64,
     /// Longest request body
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = Range::<usize>::new().range(1..=1 << 32))]
     pub max_body_bytes: usize,
-    /// How long a model server may take to begin its response
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    /// How long a model server may take to begin its response, and between two parts of it
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = Range::<u64>::new().range(1..=WEEK))]
     pub response_timeout: u64,
+    /// How long opening a connection to a model server may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = Range::<u64>::new().range(1..=600))]
+    pub connect_timeout: u64,
     /// Seed of all random draws, to repeat decisions; without it the operating system gives one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Threads that read sockets, beside the core's; without it one a processor
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = Range::<usize>::new().range(1..=1024))]
     pub worker_threads: Option<usize>,
 }
 
 impl ServeArgs {
-    /// Serves until SIGTERM or SIGINT, then drains.
+    /// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain.
     ///
     /// # Errors
-    /// When the configuration, an address or a file is refused.
+    /// When the configuration, an address or a file is refused, and when a signal ended the drain.
     pub fn run(self) -> Result<(), Failure> {
         log_to_stderr();
         let config = self.config()?;
-        let mut real = Real::builder();
+        let connect_timeout = Duration::from_secs(self.connect_timeout);
+        let mut real = Real::builder().connect_timeout(connect_timeout);
         if let Some(seed) = self.seed {
             real = real.seed(seed);
         }
@@ -75,6 +86,10 @@ impl ServeArgs {
     }
 
     fn config(&self) -> Result<RouterConfig, Failure> {
+        let mut named = BTreeSet::new();
+        if let Some(twice) = self.endpoints.iter().find(|endpoint| !named.insert(*endpoint)) {
+            return Err(Failure::EndpointTwice(twice.clone()));
+        }
         let mut config = match (&self.config_file, &self.config_text) {
             (Some(path), _) => {
                 let text = read(path)?;
@@ -125,13 +140,25 @@ impl ServeArgs {
         let signal = executor::termination().await;
         tracing::info!(signal, "draining");
         drop(stop);
-        if !serving.await.unwrap_or(false) {
-            tracing::warn!(
+        match select(serving, pin!(executor::termination())).await {
+            Either::Left((Ok(true), _)) => {}
+            Either::Left(_) => tracing::warn!(
                 seconds = self.drain_timeout,
                 "requests were cut off when the drain time was over"
-            );
+            ),
+            Either::Right((signal, _)) => return Err(Failure::DrainEnded(signal)),
         }
         Ok(())
+    }
+}
+
+/// Reads the address of a model server.
+fn model_server(text: &str) -> Result<Endpoint, String> {
+    let endpoint: Endpoint =
+        text.parse().map_err(|error: executor::http::ParseEndpointError| error.to_string())?;
+    match endpoint.port() {
+        0 => Err("a model server listens on a port from 1 to 65535".to_owned()),
+        _ => Ok(endpoint),
     }
 }
 

@@ -7,6 +7,7 @@ use executor::{AbortHandle, Missed, Rt};
 
 use super::dispatcher::{BoundSource, Dispatcher};
 use super::endpoints::Endpoints;
+use super::silence::Silence;
 use crate::endpoint::EndpointId;
 use crate::metrics::{Metric, Registry};
 
@@ -17,6 +18,7 @@ pub(super) struct Collecting {
     endpoints: Endpoints,
     sources: Rc<[BoundSource]>,
     base: Duration,
+    silence: Silence,
     poll_errors: Metric,
     extract_errors: Metric,
 }
@@ -27,6 +29,7 @@ impl Collecting {
         endpoints: Endpoints,
         sources: Vec<BoundSource>,
         base: Duration,
+        silence: Silence,
         registry: &Registry,
     ) -> Self {
         Collecting {
@@ -34,6 +37,7 @@ impl Collecting {
             endpoints,
             sources: sources.into(),
             base,
+            silence,
             poll_errors: registry.metric("llm_d_epp_datalayer_poll_errors_total"),
             extract_errors: registry.metric("llm_d_epp_datalayer_extract_errors_total"),
         }
@@ -101,6 +105,12 @@ impl Poll {
 
     async fn run(&mut self, shared: &Collecting, id: &EndpointId) {
         let said = self.dispatcher.dispatch(&shared.rt, &shared.endpoints, id).await;
+        if let Some(model_server) = self.dispatcher.model_server() {
+            match &said {
+                Err(error) if error.is_silence() => shared.silence.unanswered(model_server),
+                _ => shared.silence.answered(id),
+            }
+        }
         let BoundSource { source_type, extractors, .. } = self.dispatcher.source();
         let said = match said {
             Ok(said) => said,

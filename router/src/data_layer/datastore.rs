@@ -11,6 +11,7 @@ use executor::Rt;
 use super::collector::{Collecting, Collector};
 use super::dispatcher::BoundSource;
 use super::endpoints::Endpoints;
+use super::silence::Silence;
 use super::{EndpointEvent, EndpointListener, EndpointNotifier};
 use crate::endpoint::{Endpoint, EndpointId, EndpointMetadata};
 use crate::metrics::Registry;
@@ -31,6 +32,7 @@ pub struct Plan {
 /// Discovery adds and removes them. Listeners see an endpoint before it can be a candidate.
 pub struct Datastore {
     endpoints: Endpoints,
+    silence: Silence,
     collecting: Collecting,
     collectors: RefCell<BTreeMap<EndpointId, Option<Collector>>>,
     listeners: Vec<Rc<dyn EndpointListener>>,
@@ -44,13 +46,32 @@ impl Datastore {
     pub fn new(rt: &Rt, plan: Plan, registry: &Registry) -> Self {
         assert!(plan.sources.is_empty() || !plan.base.is_zero(), "sources need a base tick above zero");
         let endpoints = Endpoints::default();
-        let collecting = Collecting::new(rt.clone(), endpoints.clone(), plan.sources, plan.base, registry);
-        Datastore { endpoints, collecting, collectors: RefCell::default(), listeners: plan.listeners }
+        let silence = Silence::new(rt);
+        let collecting = Collecting::new(
+            rt.clone(),
+            endpoints.clone(),
+            plan.sources,
+            plan.base,
+            silence.clone(),
+            registry,
+        );
+        Datastore {
+            endpoints,
+            silence,
+            collecting,
+            collectors: RefCell::default(),
+            listeners: plan.listeners,
+        }
     }
 
     /// Returns the endpoints.
     pub fn endpoints(&self) -> &Endpoints {
         &self.endpoints
+    }
+
+    /// Returns which model servers leave polls unanswered.
+    pub fn silence(&self) -> &Silence {
+        &self.silence
     }
 
     /// Removes every endpoint that `gone` picks, in order of their IDs.
@@ -88,6 +109,7 @@ impl EndpointNotifier for Datastore {
         let metadata = Rc::new(metadata);
         // Not inside `update`: a listener may look at the list.
         let mut endpoint = Endpoint::clone(&known);
+        self.silence.forget(&metadata.id);
         endpoint.metadata = Rc::clone(&metadata);
         self.tell(&EndpointEvent::AddOrUpdate(metadata), Some(&mut endpoint));
         self.endpoints.insert(endpoint);
@@ -98,6 +120,7 @@ impl EndpointNotifier for Datastore {
         let Some(endpoint) = self.endpoints.remove(id) else { return };
         self.tell(&EndpointEvent::Delete(Rc::clone(&endpoint.metadata)), None);
         self.collectors.borrow_mut().remove(id);
+        self.silence.forget(id);
     }
 }
 

@@ -44,6 +44,8 @@ struct Known {
     target: Target,
     /// All that the extractors ask for is among the gauges that an engine in this process has as values.
     gauges: bool,
+    /// It polls the address that requests go to.
+    own_address: bool,
 }
 
 impl Dispatcher {
@@ -80,14 +82,23 @@ impl Dispatcher {
         Ok(said.unwrap_or_default())
     }
 
+    /// Returns the endpoint as of the last poll, where that went to the address that requests go to.
+    pub(super) fn model_server(&self) -> Option<&EndpointMetadata> {
+        self.known.as_ref().filter(|known| known.own_address).map(|known| &*known.metadata)
+    }
+
     async fn poll(&mut self, rt: &Rt, metadata: &Rc<EndpointMetadata>) -> Result<Payload, PollError> {
         let known = match self.known.take() {
             Some(known) if Rc::ptr_eq(&known.metadata, metadata) => known,
-            _ => Known {
-                metadata: Rc::clone(metadata),
-                target: Target::parse(&self.source.source.url(metadata))?,
-                gauges: self.source.gauges_suffice(metadata),
-            },
+            _ => {
+                let target = Target::parse(&self.source.source.url(metadata))?;
+                Known {
+                    metadata: Rc::clone(metadata),
+                    own_address: target.is_at(&metadata.host_port()),
+                    target,
+                    gauges: self.source.gauges_suffice(metadata),
+                }
+            }
         };
         let known = self.known.insert(known);
         let poll = poll(rt, &*self.source.source, &known.target, known.gauges);

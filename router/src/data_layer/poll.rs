@@ -56,6 +56,17 @@ impl fmt::Display for PollError {
 
 impl std::error::Error for PollError {}
 
+impl PollError {
+    /// Returns whether the server gave no answer at all, not even one that is of no use.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            PollError::Timeout => true,
+            PollError::Send(error) => !error.is_body() && !error.is_protocol(),
+            _ => false,
+        }
+    }
+}
+
 impl From<SendError> for PollError {
     fn from(error: SendError) -> Self {
         PollError::Send(error)
@@ -91,6 +102,11 @@ impl Target {
         };
         let address = Address::new(host, port).map_err(|error| error.to_string())?;
         Ok(Target { uri, address })
+    }
+
+    /// Returns whether it is at the address `host:port`.
+    pub(super) fn is_at(&self, host_port: &str) -> bool {
+        self.address.to_string() == host_port
     }
 
     /// Returns where a redirect from here leads.

@@ -73,6 +73,9 @@ pub const CORE: &str = "core";
 /// Owner of the metrics of gRPC streams, which a flag switches on.
 pub const STREAM_METRICS: &str = "core, only with --enable-grpc-stream-metrics";
 
+/// Owner of the metrics of our own that tell of the reverse proxy.
+pub const PROXY: &str = "lockstep's reverse proxy";
+
 /// Labels of the per-request metrics.
 const MODEL: &[&str] = &["model_name", "target_model_name"];
 const REQUEST: &[&str] = &["model_name", "target_model_name", "fairness_id", "priority"];
@@ -682,4 +685,18 @@ pub const CATALOGUE: &[Definition] = &[
     )
     .of("precise-prefix-cache-producer")
     .twin("kvcache_index_max_pod_hit_count_total", &[]),
+    metric(
+        "lockstep_endpoint_left_out",
+        Gauge,
+        &["endpoint", "reason"],
+        "1 while an endpoint gets no requests: refused connections, or left polls unanswered.",
+    )
+    .of(PROXY),
+    metric(
+        "lockstep_requests_rerouted_total",
+        Counter,
+        &["reason"],
+        "Requests that were routed anew because their endpoint refused them or fell silent.",
+    )
+    .of(PROXY),
 ];

@@ -9,18 +9,19 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use executor::http::Endpoint;
-use executor::sync::{mpsc, oneshot};
+use executor::sync::{mpsc, oneshot, watch};
 use executor::{Instant, Rt};
 use futures::future::{Either, select};
 use slab::Slab;
 
 use super::pool::HealthyPool;
 use super::request_metrics::{Measured, RequestMetrics};
+use crate::data_layer::silence::{Silence, SilentAddresses};
 use crate::director::headers::REQUEST_ID;
 use crate::director::{Director, ForwardedBody, Pool, RequestInput, ResponseTracker};
 use crate::error::{ErrorCode, InferenceError, PluginError};
 use crate::headers::Headers;
-use crate::metrics::Registry;
+use crate::metrics::{Metric, Registry};
 use crate::request_control::Usage;
 
 /// What a request to the core asks for.
@@ -30,9 +31,18 @@ enum Command {
     Head { key: usize, headers: Headers, reply: oneshot::Sender<Headers> },
     Chunk { key: usize, usage: Option<Usage> },
     End { key: usize, usage: Option<Usage>, seen: bool },
-    Unreachable { endpoint: Endpoint },
+    Rerouted { endpoint: Endpoint, why: Rerouted },
     Ready { reply: oneshot::Sender<usize> },
     Metrics { reply: oneshot::Sender<String> },
+}
+
+/// Why a request is routed anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rerouted {
+    /// No connection to its endpoint could be made.
+    Refused,
+    /// Its endpoint fell silent before it began to answer.
+    Silent,
 }
 
 /// Where a request goes, and with what.
@@ -68,6 +78,7 @@ pub(crate) struct Renamed {
 pub struct CoreHandle {
     rt: Rt,
     commands: mpsc::UnboundedSender<Command>,
+    silent: watch::Receiver<SilentAddresses>,
     watches_heads: bool,
     watches_chunks: bool,
 }
@@ -81,6 +92,7 @@ pub struct Core {
     commands: mpsc::Receiver<Command>,
     handle: mpsc::UnboundedSender<Command>,
     requests: RequestMetrics,
+    rerouted: Metric,
     responses: RefCell<Slab<Followed>>,
     watch: Option<Watch>,
 }
@@ -110,21 +122,25 @@ impl Core {
     /// Returns the core, and the way to it.
     ///
     /// `director` makes the director over the pool that it is given: `pool`, without endpoints that refuse
-    /// connections.
+    /// connections or are silent.
     pub fn new(
         rt: &Rt,
         pool: Rc<dyn Pool>,
+        silence: Silence,
         metrics: Registry,
         director: impl FnOnce(Rc<dyn Pool>) -> Director,
     ) -> (Self, CoreHandle) {
-        let pool = Rc::new(HealthyPool::new(rt, pool));
+        let silent = silence.subscribe();
+        let pool = Rc::new(HealthyPool::new(rt, pool, silence, &metrics));
         let director = director(Rc::clone(&pool) as Rc<dyn Pool>);
         let requests = RequestMetrics::new(&metrics);
+        let rerouted = metrics.metric("lockstep_requests_rerouted_total");
         // Bounded by the requests that clients have open.
         let (sender, commands) = rt.mpsc_unbounded();
         let handle = CoreHandle {
             rt: rt.clone(),
             commands: sender.clone(),
+            silent,
             watches_heads: director.hooks().watch_heads(),
             watches_chunks: director.hooks().watch_chunks(),
         };
@@ -136,6 +152,7 @@ impl Core {
             commands,
             handle: sender,
             requests,
+            rerouted,
             responses: RefCell::default(),
             watch: None,
         };
@@ -193,9 +210,21 @@ impl Core {
                         core.ended(followed, usage, seen);
                     }
                 }
-                Command::Unreachable { endpoint } => core.pool.eject(&endpoint, core.rt.now()),
+                Command::Rerouted { endpoint, why } => {
+                    let reason = match why {
+                        Rerouted::Refused => "refused",
+                        Rerouted::Silent => "silent",
+                    };
+                    core.rerouted.inc(&[reason]);
+                    if why == Rerouted::Refused {
+                        core.pool.eject(endpoint.to_string());
+                    }
+                }
                 Command::Ready { reply } => drop(reply.send(core.pool.len())),
-                Command::Metrics { reply } => drop(reply.send(core.metrics.text())),
+                Command::Metrics { reply } => {
+                    core.pool.publish();
+                    drop(reply.send(core.metrics.text()));
+                }
             }
         }
     }
@@ -291,9 +320,24 @@ impl CoreHandle {
         self.watches_chunks
     }
 
-    /// Reports that no connection to `endpoint` can be made: it is left out for a while.
-    pub(crate) fn unreachable(&self, endpoint: &Endpoint) {
-        drop(self.commands.send(Command::Unreachable { endpoint: endpoint.clone() }));
+    /// Reports that a request is routed anew. An endpoint that refuses connections is left out for a while.
+    pub(crate) fn rerouted(&self, endpoint: &Endpoint, why: Rerouted) {
+        drop(self.commands.send(Command::Rerouted { endpoint: endpoint.clone(), why }));
+    }
+
+    /// Waits until `endpoint`, which answers polls or has never done so, falls silent.
+    pub(crate) async fn falls_silent(&self, endpoint: &Endpoint) {
+        let address = endpoint.to_string();
+        let mut silent = self.silent.clone();
+        if !silent.with(|silent| silent.contains(&address)) {
+            while silent.changed().await.is_ok() {
+                if silent.with(|silent| silent.contains(&address)) {
+                    return;
+                }
+            }
+        }
+        // Nobody better is known, or the core is gone: what waits for the response goes on waiting.
+        std::future::pending().await
     }
 
     /// Returns how many endpoints there are, `None` when the core is gone.

@@ -4,6 +4,7 @@ use executor::http::{Body, SendError};
 use http::{Response, StatusCode, header};
 use serde_json::json;
 
+use super::request_body::{IDLE, Refused};
 use crate::error::{ErrorCode, InferenceError};
 
 /// Returns the response for a request's failure: the status of its code, a JSON body, its headers.
@@ -29,11 +30,17 @@ pub(crate) fn send_error(error: &SendError) -> Response<Body> {
     json_error(status, "UpstreamError", &format!("the model server gave no response: {error}"))
 }
 
-/// Returns the response for a body that ends early or is longer than `limit` bytes.
-pub(crate) fn body_error(error: &SendError, limit: usize) -> Response<Body> {
-    match error.is_body() {
-        true => json_error(413, "PayloadTooLarge", &format!("the request body is longer than {limit} bytes")),
-        false => bad_request(&format!("the request body could not be read: {error}")),
+/// Returns the response for a body that was not taken; `limit` is its longest length.
+pub(super) fn body_error(refused: &Refused, limit: usize) -> Response<Body> {
+    match refused {
+        Refused::TooLong => {
+            json_error(413, "PayloadTooLarge", &format!("the request body is longer than {limit} bytes"))
+        }
+        Refused::Stalled => {
+            let seconds = IDLE.as_secs();
+            json_error(408, "RequestTimeout", &format!("no part of the request body came for {seconds} s"))
+        }
+        Refused::Broken(error) => bad_request(&format!("the request body could not be read: {error}")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use executor::http::Body;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
 
 use super::core::CoreHandle;
 use super::error_response::json_error;
@@ -23,21 +24,53 @@ impl Frontend {
     /// Answers one request.
     ///
     /// `GET /metrics` is the router's metrics. `GET /healthz` is 200 while there is an endpoint to route to, and
-    /// 503 before and after.
+    /// 503 before and after. `HEAD` of these is answered as `GET`, without the body; no other method is allowed.
     pub async fn handle(self, request: Request<Body>) -> Response<Body> {
-        match (request.method(), request.uri().path()) {
-            (&Method::GET, "/metrics") => match self.core.metrics().await {
+        let page = match request.uri().path() {
+            "/metrics" => Page::Metrics,
+            "/healthz" => Page::Health,
+            _ => return self.proxy.handle(request).await,
+        };
+        match *request.method() {
+            Method::GET => self.page(page).await,
+            Method::HEAD => without_body(self.page(page).await),
+            _ => {
+                let message = "this path is the router's own, and can only be read";
+                let mut response = json_error(405, "MethodNotAllowed", message);
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+                response
+            }
+        }
+    }
+
+    async fn page(self, page: Page) -> Response<Body> {
+        match page {
+            Page::Metrics => match self.core.metrics().await {
                 Some(text) => plain(StatusCode::OK, text),
                 None => gone(),
             },
-            (&Method::GET, "/healthz") => match self.core.endpoints().await {
+            Page::Health => match self.core.endpoints().await {
                 Some(0) => plain(StatusCode::SERVICE_UNAVAILABLE, "no endpoints\n".to_owned()),
                 Some(_) => plain(StatusCode::OK, "ok\n".to_owned()),
                 None => gone(),
             },
-            _ => self.proxy.handle(request).await,
         }
     }
+}
+
+/// A page of the router's own.
+enum Page {
+    Metrics,
+    Health,
+}
+
+/// Answers `HEAD`: the length is that of the body that `GET` would get.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    let body = std::mem::take(response.body_mut());
+    if let Some(length) = body.size_hint().exact() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    response
 }
 
 fn plain(status: StatusCode, text: String) -> Response<Body> {

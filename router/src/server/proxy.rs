@@ -1,22 +1,27 @@
 //! The reverse proxy: from a client's request to a model server's response.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use executor::Rt;
 use executor::http::{Body, Endpoint, SendError};
-use http::{HeaderMap, Method, Request, Response, header, request};
+use futures::future::{Either, select};
+use http::{HeaderMap, Request, Response, header, request};
 
-use super::core::{CoreHandle, Route};
+use super::core::{CoreHandle, Rerouted, Route};
 use super::error_response;
 use super::headers;
+use super::idle_limit;
+use super::request_body;
+use super::request_head;
 use super::response_body;
 use crate::director::{ForwardedBody, RequestInput};
 use crate::headers::Headers;
 use crate::request::{CompletionCall, ParsedBody, ParserRegistry, Payload, RequestKind};
-use std::sync::Arc;
 
-/// How often a request is routed anew because its endpoint refuses connections.
+/// How often a request is routed until it stays where it is: an endpoint may refuse connections or fall silent.
 const ATTEMPTS: usize = 3;
 
 /// Limits of the proxy.
@@ -24,7 +29,7 @@ const ATTEMPTS: usize = 3;
 pub struct ProxyOptions {
     /// Longest request body. Unit: bytes.
     pub max_body_bytes: usize,
-    /// How long a model server may take to begin its response.
+    /// How long a model server may take to begin its response, and between two parts of it.
     pub response_timeout: Duration,
 }
 
@@ -51,10 +56,10 @@ impl Proxy {
 
     /// Answers one request. Dropping the future, or the response's body, aborts the model server's work.
     pub async fn handle(self, request: Request<Body>) -> Response<Body> {
-        if request.method() == Method::CONNECT {
-            return error_response::json_error(405, "MethodNotAllowed", "CONNECT is not served here");
-        }
         let (head, body) = request.into_parts();
+        if let Some(refusal) = request_head::refusal(&head) {
+            return refusal;
+        }
         let seen = headers::for_director(&head);
         if let Some(call) = head.extensions.get::<Arc<CompletionCall>>() {
             let parsed = in_process(call);
@@ -63,9 +68,11 @@ impl Proxy {
         if http_body::Body::is_end_stream(&body) {
             return self.forward(head, seen, None).await;
         }
-        let bytes = match body.bytes(self.options.max_body_bytes).await {
+        let limit = self.options.max_body_bytes;
+        let awaits_leave = head.headers.contains_key(header::EXPECT);
+        let bytes = match request_body::collect(&self.rt, body, limit, awaits_leave).await {
             Ok(bytes) => bytes,
-            Err(error) => return error_response::body_error(&error, self.options.max_body_bytes),
+            Err(refused) => return error_response::body_error(&refused, limit),
         };
         let size = bytes.len();
         match self.parsers.parse(&seen, bytes) {
@@ -74,8 +81,8 @@ impl Proxy {
         }
     }
 
-    /// Routes and sends; where no connection to the chosen endpoint can be made, nothing was sent, and the
-    /// request is routed anew.
+    /// Routes and sends. The request is routed anew where no connection to the chosen endpoint can be made, so
+    /// that nothing was sent, and where the endpoint falls silent before it begins to answer.
     async fn forward(
         self,
         head: request::Parts,
@@ -83,6 +90,10 @@ impl Proxy {
         body: Option<(ParsedBody, usize)>,
     ) -> Response<Body> {
         let mut attempt = 1;
+        let repeatable = match &body {
+            Some((body, _)) => body.kind != RequestKind::None,
+            None => head.method.is_safe(),
+        };
         loop {
             let routed = match &body {
                 Some((body, size_bytes)) => {
@@ -98,22 +109,32 @@ impl Proxy {
                 Err(error) => return error_response::inference_error(&error),
             };
             let endpoint = route.endpoint.clone();
-            match self.send(&head, route).await {
+            match self.send(&head, route, repeatable && attempt < ATTEMPTS).await {
                 Ok(response) => return response,
                 Err(Failure::Send(error)) if error.is_connect() || error.is_refused() => {
-                    self.core.unreachable(&endpoint);
+                    self.core.rerouted(&endpoint, Rerouted::Refused);
                     if attempt == ATTEMPTS {
                         return error_response::send_error(&error);
                     }
                     attempt += 1;
                 }
                 Err(Failure::Send(error)) => return error_response::send_error(&error),
+                Err(Failure::Silent) => {
+                    self.core.rerouted(&endpoint, Rerouted::Silent);
+                    attempt += 1;
+                }
                 Err(Failure::Late) => return self.late(&endpoint),
             }
         }
     }
 
-    async fn send(&self, head: &request::Parts, route: Route) -> Result<Response<Body>, Failure> {
+    /// Sends to the chosen endpoint; with `may_move` only for as long as that is not silent.
+    async fn send(
+        &self,
+        head: &request::Parts,
+        route: Route,
+        may_move: bool,
+    ) -> Result<Response<Body>, Failure> {
         let mut request = Request::new(Body::Empty);
         *request.method_mut() = head.method.clone();
         *request.uri_mut() = head.uri.clone();
@@ -127,10 +148,16 @@ impl Proxy {
             headers::set_length(request.headers_mut(), bytes.len());
             *request.body_mut() = Body::from(Bytes::clone(bytes));
         }
-        let sent = self
-            .rt
-            .timeout(self.options.response_timeout, self.rt.http().send(&route.endpoint, request))
-            .await;
+        let exchange = self.rt.http().send(&route.endpoint, request);
+        let exchange = self.rt.timeout(self.options.response_timeout, exchange);
+        let sent = if may_move {
+            match select(pin!(exchange), pin!(self.core.falls_silent(&route.endpoint))).await {
+                Either::Left((sent, _)) => sent,
+                Either::Right(((), _)) => return Err(Failure::Silent),
+            }
+        } else {
+            exchange.await
+        };
         let response = sent.map_err(|_| Failure::Late)?.map_err(Failure::Send)?;
         Ok(self.answer(route, response).await)
     }
@@ -138,6 +165,7 @@ impl Proxy {
     /// Turns the model server's response into the client's.
     async fn answer(&self, route: Route, response: Response<Body>) -> Response<Body> {
         let (mut head, body) = response.into_parts();
+        let body = idle_limit::limited(&self.rt, body, self.options.response_timeout);
         headers::strip_hop_by_hop(&mut head.headers);
         let seen = response_headers(&head.headers);
         if let Some(left) = self.core.head(&route.ticket, || seen.clone()).await {
@@ -171,6 +199,7 @@ impl Proxy {
 
 enum Failure {
     Send(SendError),
+    Silent,
     Late,
 }
 

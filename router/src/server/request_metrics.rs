@@ -1,7 +1,7 @@
 //! What the router counts of requests (configuration spec 11.2).
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use executor::Instant;
 
@@ -13,14 +13,23 @@ use crate::request_control::Usage;
 /// Most different texts that a label shows: clients choose them (configuration spec 11.5).
 const MOST: usize = 1000;
 
+/// How many models are shown of those that no model server has answered for: one costs 16 kB of the page, and any
+/// client can invent some. A model that has been served is shown from its next request on, up to [`MOST`].
+const MOST_UNSERVED: usize = 50;
+
+/// Most sets of label values that are shown. Beyond, the fairness id of new ones is [`OTHER`]: models and fairness
+/// ids that are admitted each by itself could still be paired a million times.
+const MOST_SETS: usize = 2000;
+
 /// What the texts beyond are shown as.
 const OTHER: &str = "other";
 
 /// The metrics of requests.
 pub(super) struct RequestMetrics {
     /// Model and target model share one set.
-    models: Bounded,
+    models: Models,
     fairness_ids: Bounded,
+    sets: RefCell<BTreeSet<[String; 4]>>,
     total: Metric,
     errors: Metric,
     running: Metric,
@@ -36,6 +45,8 @@ pub(super) struct RequestMetrics {
 pub(super) struct Measured {
     /// `model_name`, `target_model_name`, `fairness_id`, `priority`.
     labels: [String; 4],
+    /// The model as the client named it.
+    model: String,
     received: Instant,
     first_chunk: Option<Instant>,
     streaming: bool,
@@ -45,8 +56,9 @@ impl RequestMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
         let metric = |name: &str| registry.metric(&format!("llm_d_epp_request_{name}"));
         RequestMetrics {
-            models: Bounded::default(),
+            models: Models::default(),
             fairness_ids: Bounded::default(),
+            sets: RefCell::default(),
             total: metric("total"),
             errors: metric("error_total"),
             running: metric("running"),
@@ -69,16 +81,31 @@ impl RequestMetrics {
     ) -> Option<Measured> {
         let request = tracker.request()?;
         let model = self.models.admit(incoming_model);
-        let target = self.models.admit(&request.target_model);
+        // A target that differs is one of the configuration's, which are shown always.
+        let renamed = request.target_model != incoming_model;
+        let target = if renamed { &request.target_model } else { model };
         let fairness = self.fairness_ids.admit(&request.fairness_id);
         let labels = [model.to_owned(), target.to_owned(), fairness.to_owned(), request.priority.to_string()];
-        let measured = Measured { labels, received, first_chunk: None, streaming };
+        let labels = self.admit_set(labels);
+        let model = incoming_model.to_owned();
+        let measured = Measured { labels, model, received, first_chunk: None, streaming };
         self.total.inc(&measured.labels());
         self.size.observe(&measured.labels(), request.size_bytes as f64);
         if !incoming_model.is_empty() {
             self.running.add(&measured.labels(), 1.0);
         }
         Some(measured)
+    }
+
+    fn admit_set(&self, mut labels: [String; 4]) -> [String; 4] {
+        let mut sets = self.sets.borrow_mut();
+        if !sets.contains(&labels) {
+            match sets.len() < MOST_SETS {
+                true => drop(sets.insert(labels.clone())),
+                false => OTHER.clone_into(&mut labels[2]),
+            }
+        }
+        labels
     }
 
     /// Counts a request for `model` that got none.
@@ -104,6 +131,7 @@ impl RequestMetrics {
             self.ttft.observe(&[model, target, fairness, priority, streaming], seconds);
         }
         let Some(usage) = usage else { return };
+        self.models.served(&measured.model);
         for (metric, tokens) in
             [(&self.input_tokens, usage.prompt_tokens), (&self.output_tokens, usage.completion_tokens)]
         {
@@ -125,6 +153,36 @@ impl Measured {
     /// Notes a chunk of the response.
     pub(super) fn chunk(&mut self, now: Instant) {
         self.first_chunk.get_or_insert(now);
+    }
+}
+
+/// The models that are shown, each with whether a model server has answered for it.
+#[derive(Default)]
+struct Models(RefCell<BTreeMap<String, bool>>);
+
+impl Models {
+    /// Returns the name where it is shown, else [`OTHER`]. Empty stays empty.
+    fn admit<'a>(&self, name: &'a str) -> &'a str {
+        let mut shown = self.0.borrow_mut();
+        if name.is_empty() || shown.contains_key(name) {
+            return name;
+        }
+        let unserved = shown.values().filter(|served| !**served).count();
+        if shown.len() >= MOST || unserved >= MOST_UNSERVED {
+            return OTHER;
+        }
+        shown.insert(name.to_owned(), false);
+        name
+    }
+
+    /// Notes that a model server has answered for the model.
+    fn served(&self, name: &str) {
+        let mut shown = self.0.borrow_mut();
+        if let Some(served) = shown.get_mut(name) {
+            *served = true;
+        } else if !name.is_empty() && shown.len() < MOST {
+            shown.insert(name.to_owned(), true);
+        }
     }
 }
 
@@ -160,8 +218,35 @@ mod tests {
         }
         let series =
             |text: &str| text.lines().filter(|l| l.starts_with("llm_d_epp_request_error_total{")).count();
-        assert_eq!(series(&registry.text()), MOST + 1);
+        assert_eq!(series(&registry.text()), MOST_UNSERVED + 1);
         let other = metrics.errors.value(&[OTHER, OTHER, DEFAULT_FAIRNESS_ID, "0", "NotFound"]);
-        assert_eq!(other, Some((5000 - MOST) as f64));
+        assert_eq!(other, Some((5000 - MOST_UNSERVED) as f64));
+    }
+
+    #[test]
+    fn models_that_are_served_are_shown_up_to_the_bound_of_the_specification() {
+        let models = Models::default();
+        for i in 0..100 {
+            models.admit(&format!("invented-{i}"));
+        }
+        for i in 0..5000 {
+            let name = format!("model-{i}");
+            assert_eq!(models.admit(&name), OTHER, "not served yet");
+            models.served(&name);
+            assert_eq!(models.admit(&name) == name, i < MOST - MOST_UNSERVED);
+        }
+        assert_eq!(models.admit("invented-0"), "invented-0", "what is admitted stays");
+        assert_eq!(models.admit(""), "");
+    }
+
+    #[test]
+    fn pairs_of_admitted_values_are_bounded_too() {
+        let metrics = RequestMetrics::new(&Registry::default());
+        let labels = |i: usize| ["m", "m", &format!("tenant-{i}"), "0"].map(str::to_owned);
+        for i in 0..MOST_SETS {
+            assert_eq!(metrics.admit_set(labels(i)), labels(i));
+        }
+        assert_eq!(metrics.admit_set(labels(0)), labels(0));
+        assert_eq!(metrics.admit_set(labels(MOST_SETS)), ["m", "m", OTHER, "0"]);
     }
 }
