@@ -1,4 +1,8 @@
 //! `lockstep-router serve` as a process, from outside: raw requests, signals, memory.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "clients and model servers of this test are outside of the router"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -84,14 +88,12 @@ fn post(body: &str) -> Vec<u8> {
 
 /// Reads the head of a message: its first line, and all of it.
 fn head(from: &mut impl BufRead) -> (String, String) {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(
-            from.read_line(&mut head).expect("an answer in time"),
-            0,
-            "it ended amid the head {head:?}"
-        );
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let read = from.read_until(b'\n', &mut head).expect("an answer in time");
+        assert_ne!(read, 0, "it ended amid the head {:?}", String::from_utf8_lossy(&head));
     }
+    let head = String::from_utf8_lossy(&head).into_owned();
     (head.lines().next().unwrap_or_default().to_owned(), head)
 }
 
