@@ -2,6 +2,7 @@
 
 mod exchanges;
 mod inflight_load;
+mod lifecycle;
 mod parsers;
 mod plugin_state;
 mod rewrite;
@@ -21,20 +22,10 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/responses" => parsers::responses(case),
         "request_control/director" | "request_control/headers" => exchanges::run(case),
         "request_control/inflight_load" => inflight_load::run(case),
-        "request_control/lifecycle" => lifecycle(case),
+        "request_control/lifecycle" => lifecycle::run(case),
         "request_control/rewrite" => rewrite::run(case),
         "request_control/producers" => producers(case),
         _ => Outcome::Failed(format!("no adapter for {file}")),
-    }
-}
-
-/// The file holds four subjects, told apart by what is given.
-fn lifecycle(case: &Value) -> Outcome {
-    let given = &case["given"];
-    if given.get("steps").is_some() {
-        plugin_state::run(case)
-    } else {
-        Outcome::NotBuilt("producer order, auto-creation and data keys have no adapter".to_owned())
     }
 }
 
@@ -44,6 +35,14 @@ fn producers(case: &Value) -> Outcome {
         return Outcome::NotBuilt(plugin_type.to_owned());
     }
     token_producer::run(case, rt())
+}
+
+/// Returns a configuration without its section `dataLayer`: the recorded runs had no data layer at all, which is no
+/// configuration of a router.
+fn without_data_layer(config: &Value) -> Value {
+    let mut config = config.clone();
+    config.as_object_mut().map(|config| config.remove("dataLayer"));
+    config
 }
 
 /// Reads the `parameters` of a case: `null` = configured without any.

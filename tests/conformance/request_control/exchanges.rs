@@ -39,10 +39,7 @@ pub(super) fn run(case: &Value) -> Outcome {
     let got = Sim::new(1).run(move |rt| async move {
         rt.sleep_until(given::now()).await;
         let handle = Handle::new(rt.clone());
-        // The recorded runs had no data layer at all, which is no configuration of a router.
-        let mut config = given["config"].clone();
-        config.as_object_mut().map(|config| config.remove("dataLayer"));
-        let config = config.to_string();
+        let config = super::without_data_layer(&given["config"]).to_string();
         let options = Options { allow_experimental: true, ..Options::default() };
         let assembly = load("case.json", &config, &vec_plugins::registry(), &handle, &options);
         let assembly = assembly.map_err(|problems| match &problems.list()[0] {

@@ -95,7 +95,11 @@ fn producer(name: &str, parameters: &Parameters, handle: &Handle) -> Result<Inst
     let keys = |name: &str| {
         let key = |key: &Value| {
             let (data_type, producer) = key.as_str()?.split_once('/')?;
-            Some(TypedKey::of::<()>(&DataKey::new(data_type, producer)))
+            // A key may say of what type its value is.
+            Some(match producer.strip_suffix(":int") {
+                Some(producer) => TypedKey::of::<i64>(&DataKey::new(data_type, producer)),
+                None => TypedKey::of::<String>(&DataKey::new(data_type, producer)),
+            })
         };
         given[name].as_array().into_iter().flatten().filter_map(key).collect()
     };
