@@ -1,7 +1,9 @@
-//! The model server: its HTTP surface (`model_server/`).
+//! The model server: its HTTP surface, and what its streams and counters show (`model_server/`).
 
 mod answer;
 mod http;
+mod series;
+mod timeline;
 
 use serde_json::Value;
 use tests::outcome::Outcome;
@@ -10,6 +12,7 @@ use tests::outcome::Outcome;
 pub(crate) fn run(file: &str, case: &Value) -> Outcome {
     match file.rsplit('/').next().unwrap_or(file) {
         "http" => http::run(case),
+        "timeline" => timeline::run(case),
         other => Outcome::NotBuilt(format!("no adapter for {other}")),
     }
 }

@@ -74,7 +74,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("model_server/http", Built(model_server::run)),
     ("model_server/kv_events", NotBuilt("the model server")),
     ("model_server/metrics", NotBuilt("the model server")),
-    ("model_server/timeline", NotBuilt("the model server")),
+    ("model_server/timeline", Built(model_server::run)),
     ("prefix/approx_prefix", Built(prefix::run)),
     ("prefix/block_keys", NotBuilt("KV-block keys")),
     ("prefix/event_stream", NotBuilt("KV-event subscription")),

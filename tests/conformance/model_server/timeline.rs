@@ -1,0 +1,261 @@
+//! `timeline.jsonl`: streams of a real vLLM beside one another, in steps and never in milliseconds.
+//!
+//! What depends on how fast the recorded machine was (how tokens were put together into events, in which order two
+//! streams' events came) differs between the recorded runs too; compared is what does not: per stream its tokens, its
+//! end and its usage, and the counters. One recorded run has to agree in all of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use engines::engine::latency::Latency;
+use engines::engine::{EngineConfig, Profile};
+use engines::model_server::{Driver, ModelServer, ServerOptions};
+use executor::http::Body;
+use executor::{Class, Rt, Sim};
+use http_body_util::BodyExt;
+use serde_json::{Map, Value, json};
+use tests::compare::Rules;
+use tests::outcome::Outcome;
+
+use super::series;
+
+/// How long a step takes: any time will do.
+const STEP: u64 = 1000;
+
+/// How often a stream that starts behind another one looks whether it may.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// The longest sequence of the recorded servers that name none.
+const MAX_MODEL_LEN: u64 = 4096;
+
+/// Runs one case.
+pub(super) fn run(case: &Value) -> Outcome {
+    let runs = case["then"]["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let differences: Vec<String> = runs.iter().filter_map(|run| difference(&case["given"], run)).collect();
+    match differences.first() {
+        _ if differences.len() < runs.len() => Outcome::Passed,
+        Some(first) => Outcome::Failed(format!("no recorded run is like ours; of the first: {first}")),
+        None => Outcome::Failed("no run was recorded".to_owned()),
+    }
+}
+
+/// Where our run of `given` differs from a recorded one.
+fn difference(given: &Value, recorded: &Value) -> Option<String> {
+    let order = recorded["order"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let cuts = cuts(order);
+    let got = match play(given, &cuts) {
+        Ok(got) => got,
+        Err(error) => return Some(error),
+    };
+    let alone = given["streams"].as_array().is_some_and(|streams| streams.len() == 1);
+    let mut want = json!({"tokens": tokens(order), "finish": recorded["finish"], "usage": recorded["usage"]});
+    want["counters"] = counters(&recorded["counters"], alone, !cuts.is_empty());
+    let mut got = json!({"tokens": got.tokens, "finish": got.finish, "usage": got.usage, "counters":
+        counters(&got.counters, alone, !cuts.is_empty())});
+    for name in cuts.keys() {
+        // How far a stream had come when its client went away is a matter of speed.
+        for side in [&mut want, &mut got] {
+            for part in ["tokens", "finish", "usage"] {
+                if let Some(streams) = side[part].as_object_mut() {
+                    streams.remove(name);
+                }
+            }
+        }
+    }
+    Rules::exact().difference(&want, &got)
+}
+
+/// Tokens after which the client of a stream went away, for those that did.
+fn cuts(order: &[Value]) -> BTreeMap<String, u64> {
+    let closed = order.iter().filter(|event| event[1] == "closed by the client");
+    let tokens = tokens(order);
+    closed
+        .filter_map(|event| event[0].as_str())
+        .map(|name| (name.to_owned(), tokens[name].as_u64().unwrap_or_default()))
+        .collect()
+}
+
+/// Tokens of each stream: `[stream, k, n]` is n events of k tokens.
+fn tokens(order: &[Value]) -> Map<String, Value> {
+    let mut sums = BTreeMap::<String, u64>::new();
+    for event in order {
+        if let (Some(name), Some(each), Some(times)) =
+            (event[0].as_str(), event[1].as_u64(), event[2].as_u64())
+        {
+            *sums.entry(name.to_owned()).or_default() += each * times;
+        }
+    }
+    sums.into_iter().map(|(name, sum)| (name, json!(sum))).collect()
+}
+
+/// The counters that do not depend on speed. Steps in which several streams meet do, and so does what a stream
+/// counts that is cut.
+fn counters(all: &Value, alone: bool, cut: bool) -> Value {
+    let told = |name: &str| match name {
+        "iteration_tokens_total_count" => alone && !cut,
+        "iteration_tokens_total_sum" | "generation_tokens_total" | "inter_token_latency_seconds_count" => {
+            !cut
+        }
+        _ => true,
+    };
+    let all = all.as_object().into_iter().flatten();
+    let kept = all.filter(|(name, value)| told(name) && value.as_f64() != Some(0.0));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// What our streams gave.
+#[derive(Debug, Default)]
+struct Played {
+    tokens: Map<String, Value>,
+    finish: Map<String, Value>,
+    usage: Map<String, Value>,
+    counters: Value,
+}
+
+/// What has come of each stream so far.
+type Progress = Rc<RefCell<BTreeMap<String, Stream>>>;
+
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    events: u64,
+    tokens: u64,
+    finish: Vec<Value>,
+    usage: Value,
+}
+
+/// Plays the streams before a fresh server; those in `cuts` go away after so many tokens.
+fn play(given: &Value, cuts: &BTreeMap<String, u64>) -> Result<Played, String> {
+    let version = given["version"].as_str().unwrap_or_default();
+    let release = version.rsplit_once('.').map_or(version, |(release, _)| release);
+    let profile = Profile::named(&format!("vllm-{release}"));
+    let profile = profile.ok_or_else(|| format!("no profile for {version}"))?;
+    let server = &given["server"];
+    let number = |key: &str| server[key].as_u64().and_then(|number| u32::try_from(number).ok());
+    let (Some(blocks), Some(seqs), Some(budget), Some(block_size)) =
+        (number("kv_blocks"), number("max_num_seqs"), number("max_num_batched_tokens"), number("block_size"))
+    else {
+        return Err(format!("not a server: {server}"));
+    };
+    let longest = number("max_model_len").unwrap_or(MAX_MODEL_LEN as u32);
+    let config = EngineConfig {
+        max_num_seqs: seqs,
+        max_num_batched_tokens: budget,
+        block_size,
+        // The recorded engines ran on the CPU, which schedules synchronously.
+        async_scheduling: false,
+        ..EngineConfig::new(profile, blocks, longest)
+    };
+    let options = ServerOptions {
+        served_model_names: vec!["tiny".to_owned()],
+        version: version.to_owned(),
+        ..ServerOptions::new("<model path>", longest)
+    };
+    let (given, cuts) = (given.clone(), cuts.clone());
+    let run = Sim::new(1).run(async move |rt| {
+        let (driver, handle) = Driver::new(&rt, config, Latency::Fixed(STEP)).map_err(|e| e.to_string())?;
+        let world = rt.simulation().expect("a simulation hosts this");
+        drop(world.daemon_in(Class::Engine, "engine", driver.run()));
+        let server = ModelServer::new(&rt, "recorded", vec![handle], options);
+        let before = series::of(&server).await;
+        let progress = Progress::default();
+        let streams = given["streams"].as_array().into_iter().flatten();
+        let open: Vec<_> = streams
+            .map(|stream| {
+                let cut = stream["name"].as_str().and_then(|name| cuts.get(name)).copied();
+                let client = client(rt.clone(), server.clone(), stream.clone(), cut, Rc::clone(&progress));
+                rt.spawn_local("client", client)
+            })
+            .collect();
+        for client in open {
+            client.await.map_err(|error| error.to_string())?;
+        }
+        // A request that was aborted is gone when the step that it was in is over.
+        rt.sleep(Duration::from_micros(3 * STEP)).await;
+        let mut played = Played { counters: moved(&before, &series::of(&server).await), ..Played::default() };
+        for (name, stream) in progress.take() {
+            played.tokens.insert(name.clone(), json!(stream.tokens));
+            played.finish.insert(name.clone(), json!(stream.finish));
+            played.usage.insert(name, stream.usage);
+        }
+        Ok(played)
+    });
+    run.output.unwrap_or_else(|| Err(format!("the run ended early: {:?}", run.report)))
+}
+
+/// The client of one stream.
+async fn client(rt: Rt, server: ModelServer, given: Value, cut: Option<u64>, progress: Progress) {
+    let name = given["name"].as_str().unwrap_or_default().to_owned();
+    if let (Some(other), Some(events)) = (given["after"][0].as_str(), given["after"][1].as_u64()) {
+        while progress.borrow().get(other).is_none_or(|stream| stream.events < events) {
+            rt.sleep(LOOK).await;
+        }
+    }
+    let mut body = given["body"].clone();
+    body["stream"] = json!(true);
+    let request = ::http::Request::post(given["path"].as_str().unwrap_or_default())
+        .header("content-type", "application/json")
+        .body(Body::from(body.to_string()))
+        .expect("a recorded path is one");
+    let mut answer = server.handle(request).await.into_body();
+    while let Some(Ok(frame)) = answer.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        let mut streams = progress.borrow_mut();
+        let stream = streams.entry(name.clone()).or_default();
+        for event in String::from_utf8_lossy(&data).split_terminator("\n\n") {
+            stream.take(event.strip_prefix("data: ").unwrap_or_default());
+        }
+        if cut.is_some_and(|cut| stream.tokens >= cut) {
+            return;
+        }
+    }
+}
+
+impl Stream {
+    fn take(&mut self, data: &str) {
+        let Ok(event) = serde_json::from_str::<Value>(data) else { return };
+        self.events += 1;
+        for choice in event["choices"].as_array().into_iter().flatten() {
+            self.tokens += choice["token_ids"].as_array().map_or(0, Vec::len) as u64;
+            if !choice["finish_reason"].is_null() {
+                self.finish.push(choice["finish_reason"].clone());
+            }
+        }
+        if event["usage"].is_object() {
+            self.usage = event["usage"].clone();
+        }
+    }
+}
+
+/// How the counters of a server moved, under the names of the recording.
+fn moved(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Value {
+    const NAMES: [&str; 10] = [
+        "prefix_cache_queries_total",
+        "prefix_cache_hits_total",
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "num_preemptions_total",
+        "iteration_tokens_total_count",
+        "iteration_tokens_total_sum",
+        "time_to_first_token_seconds_count",
+        "inter_token_latency_seconds_count",
+        "e2e_request_latency_seconds_count",
+    ];
+    let difference = |series: &str| after.get(series).unwrap_or(&0.0) - before.get(series).unwrap_or(&0.0);
+    let mut counters = Map::new();
+    for series in after.keys() {
+        let Some((name, labels)) = series.strip_prefix("vllm:").and_then(|rest| rest.split_once('{')) else {
+            continue;
+        };
+        if NAMES.contains(&name) {
+            counters.insert(name.to_owned(), json!(difference(series)));
+        } else if name == "request_success_total"
+            && let Some(reason) = labels.split("finished_reason=\"").nth(1)
+        {
+            let reason = reason.split('"').next().unwrap_or_default();
+            counters.insert(format!("{name}:{reason}"), json!(difference(series)));
+        }
+    }
+    Value::Object(counters)
+}
