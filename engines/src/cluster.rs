@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use executor::http::Endpoint;
-use executor::{Class, Instant, Outcome, Rt, SimBuilder, Simulation};
+use executor::{Class, Instant, Links, Network, Outcome, Rt, SimBuilder, Simulation};
 use router::config::fault::Fault;
 use router::config::problem::Problems;
 use router::data_layer::EndpointNotifier;
@@ -22,10 +22,10 @@ use router::endpoint::{EndpointId, EndpointMetadata};
 use crate::InputError;
 use crate::model_server::{Driver, EngineHandle, ModelServer, ServerOptions};
 use crate::report::{EngineTotals, Observer, RunEnd};
-use crate::scenario::{EngineGroup, Plan};
-use crate::workload::Workload;
+use crate::scenario::{EngineGroup, NetworkPlan, Plan};
+use crate::workload::{TOKEN_IDS, Workload};
 
-use client::Client;
+use client::{Client, Form};
 use watch::{OpenRequests, Watch};
 
 /// Port of every simulated server.
@@ -60,7 +60,7 @@ pub fn simulate(
 ) -> Result<RunEnd, SimulationError> {
     let watch = Rc::new(Watch::new(observer));
     let engines = Rc::new(OnceCell::new());
-    let run = sim.seed(plan.seed).build().run({
+    let run = sim.seed(plan.seed).network(network(&plan.network)).build().run({
         let (plan, watch, engines) = (plan.clone(), Rc::clone(&watch), Rc::clone(&engines));
         move |rt| async move {
             let world = rt.simulation().expect("a simulation hosts this");
@@ -68,7 +68,13 @@ pub fn simulate(
             let engines = engines.as_ref().map_err(|error| error.clone())?;
             start_router(&rt, world, config, engines, &watch)?;
             let model = plan.groups.first().map(|group| group.placement.model.name.as_str());
-            inject(&rt, workload, model.unwrap_or_default(), &watch).await
+            let form = match plan.network {
+                NetworkPlan::Direct => Form::Typed,
+                NetworkPlan::Wire { .. } => Form::Json,
+            };
+            let watch = Rc::clone(&watch);
+            let client = Client::new(&rt, router_address(), model.unwrap_or_default(), form, watch);
+            inject(&rt, workload, client).await
         }
     });
     if let Some(result) = run.output {
@@ -159,7 +165,13 @@ fn start_engine(
     drop(world.daemon_in(Class::Engine, "engine", driver.run()));
 
     let endpoint = address(number);
-    let options = ServerOptions::new(&group.placement.model.name, group.config.max_model_len);
+    let options = ServerOptions {
+        // Clients read from the answer how much of their prompt was cached.
+        prompt_tokens_details: true,
+        // Prompts of workloads are token ids of any model.
+        vocabulary: group.placement.model.vocab.max(TOKEN_IDS),
+        ..ServerOptions::new(&group.placement.model.name, group.config.max_model_len)
+    };
     let server = ModelServer::new(rt, &name, vec![handle.clone()], options);
     world
         .listen(endpoint.clone(), move |request| {
@@ -207,6 +219,17 @@ fn start_router(
     listening.map_err(|error| InputError::new(error.to_string()).into())
 }
 
+/// The network of a plan, with addresses in place of names.
+fn network(plan: &NetworkPlan) -> Network {
+    let NetworkPlan::Wire { connect_timeout, router, engines, other } = plan else { return Network::Direct };
+    let engines = engines.iter().map(|(number, link)| (address(*number), link.clone()));
+    Network::Wire(Links {
+        connect_timeout: *connect_timeout,
+        named: engines.chain([(router_address(), router.clone())]).collect(),
+        other: other.clone(),
+    })
+}
+
 fn router_address() -> Endpoint {
     Endpoint::new(ROUTER, PORT).expect("the name can stand in a URI")
 }
@@ -215,8 +238,8 @@ fn router_address() -> Endpoint {
 ///
 /// # Errors
 /// When the workload breaks off, or the cluster falls too far behind it; every client then goes away.
-async fn inject(rt: &Rt, workload: Workload, model: &str, watch: &Rc<Watch>) -> Result<(), SimulationError> {
-    let client = Client::new(rt, router_address(), model, Rc::clone(watch));
+async fn inject(rt: &Rt, workload: Workload, client: Client) -> Result<(), SimulationError> {
+    let watch = client.watch();
     let (give_up, given_up) = rt.watch(false);
     let mut open = Vec::new();
     for request in workload {

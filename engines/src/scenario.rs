@@ -5,10 +5,12 @@
 
 mod cluster;
 mod fields;
+mod network;
 mod plan;
 mod workload;
 
 pub use cluster::{Group, GroupLatency, Overrides};
+pub use network::{LinkSpec, NetworkPlan, NetworkSpec};
 pub use plan::{EngineGroup, Plan};
 pub use workload::{WorkloadSource, WorkloadSpec};
 
@@ -38,6 +40,8 @@ pub struct Scenario {
     pub workload: WorkloadSpec,
     /// The groups of engines, at least one.
     pub cluster: Vec<Group>,
+    /// How HTTP travels.
+    pub network: NetworkSpec,
     /// How the router is configured.
     pub router: RouterSource,
 }
@@ -106,9 +110,11 @@ impl Scenario {
             let workload = expected::<WorkloadSpec>(fields, "workload");
             let cluster = expected::<Clusters>(fields, "cluster");
             let router = router_source(fields, file, folder);
+            let network = fields.or_default("network");
             let seed = fields.optional::<u64>("seed").unwrap_or(DEFAULT_SEED);
             let file = file.to_owned();
-            Some(Scenario { file, seed, workload: workload?, cluster: cluster?.0, router: router? })
+            let (workload, cluster, router) = (workload?, cluster?.0, router?);
+            Some(Scenario { file, seed, workload, cluster, network, router })
         });
         let mut scenario = fields??;
         if let WorkloadSource::Trace(trace) = &mut scenario.workload.source {

@@ -1,5 +1,7 @@
 //! The clients of a workload.
 
+mod json;
+
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,8 +16,7 @@ use http_body_util::BodyExt;
 use router::request::{CompletionCall, TokenizedPrompt};
 
 use super::watch::{REQUEST_ID, Watch};
-use crate::engine::Token;
-use crate::model_server::InProcessCall;
+use crate::model_server::{InProcessCall, Tokens};
 use crate::report::{Outcome, RequestEnd};
 use crate::workload;
 
@@ -25,21 +26,41 @@ pub(super) struct Client {
     rt: Rt,
     router: Endpoint,
     model: Arc<str>,
+    form: Form,
     watch: Rc<Watch>,
 }
 
+/// How a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// With typed values beside the message: it never leaves the process.
+    Typed,
+    /// With a body of JSON.
+    Json,
+}
+
+/// What a client has seen of an answer.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    first_token: Option<Instant>,
+    tokens: Tokens,
+}
+
 impl Client {
-    pub(super) fn new(rt: &Rt, router: Endpoint, model: &str, watch: Rc<Watch>) -> Self {
-        Client { rt: rt.clone(), router, model: model.into(), watch }
+    pub(super) fn new(rt: &Rt, router: Endpoint, model: &str, form: Form, watch: Rc<Watch>) -> Self {
+        Client { rt: rt.clone(), router, model: model.into(), form, watch }
+    }
+
+    /// Where it reports to.
+    pub(super) fn watch(&self) -> Rc<Watch> {
+        Rc::clone(&self.watch)
     }
 
     /// Sends one request, reads its answer to the end and reports it. When `give_up` ends first, the client goes
     /// away and the request counts as failed; dropped before its end, it counts as cancelled.
     pub(super) async fn exchange(self, request: workload::Request, mut give_up: watch::Receiver<bool>) {
-        let prompt = request.prompt.to_token_ids();
-        let call = Arc::new(InProcessCall::new(Arc::clone(&prompt), request.output_tokens));
-        let mut open = Open::new(&self, &request, Arc::clone(&call));
-        let sent = pin!(self.send(&request, prompt, &call, &mut open.first_token));
+        let mut open = Open::new(&self, &request);
+        let sent = pin!(self.send(&request, &mut open.seen));
         let given_up = pin!(give_up.changed());
         open.end = Some(match select(sent, given_up).await {
             Either::Left((sent, _)) => sent,
@@ -47,42 +68,78 @@ impl Client {
         });
     }
 
-    async fn send(
-        &self,
-        request: &workload::Request,
-        prompt: Arc<[Token]>,
-        call: &Arc<InProcessCall>,
-        first_token: &mut Option<Instant>,
-    ) -> Result<(), String> {
+    async fn send(&self, request: &workload::Request, seen: &mut Seen) -> Result<(), String> {
+        match self.form {
+            Form::Typed => self.call(request, seen).await,
+            Form::Json => self.post(request, seen).await,
+        }
+    }
+
+    /// Asks with typed values, and learns from them what came.
+    async fn call(&self, request: &workload::Request, seen: &mut Seen) -> Result<(), String> {
+        let prompt = request.prompt.to_token_ids();
+        let call = Arc::new(InProcessCall::new(Arc::clone(&prompt), request.output_tokens));
         let completion = CompletionCall {
             model: Arc::clone(&self.model),
             prompt: Arc::new(TokenizedPrompt { prompts: vec![prompt], ..TokenizedPrompt::default() }),
             output_tokens: u64::from(request.output_tokens),
         };
         let mut message = Request::post("/v1/completions").body(Body::Empty).expect("a path and no headers");
-        message.headers_mut().insert(REQUEST_ID, HeaderValue::from(request.index));
         message.extensions_mut().insert(Arc::new(completion));
-        message.extensions_mut().insert(Arc::clone(call));
-        let response = self.rt.http().send(&self.router, message).await.map_err(|error| error.to_string())?;
-        if !response.status().is_success() {
-            return Err(refusal(response).await);
-        }
-        let mut body = response.into_body();
+        message.extensions_mut().insert(Arc::clone(&call));
+        let mut body = self.open(request, message).await?;
         let mut last = Bytes::new();
         while let Some(frame) = body.frame().await {
             last = frame.map_err(|error| error.to_string())?.into_data().unwrap_or_default();
-            first_token.get_or_insert(self.rt.now());
+            seen.first_token.get_or_insert(self.rt.now());
         }
         match call.receipt() {
-            Some(_) => Ok(()),
+            Some(receipt) => {
+                seen.tokens = receipt.tokens;
+                Ok(())
+            }
             None => {
-                *first_token = None;
+                seen.first_token = None;
                 Err(broken_stream(&last))
             }
         }
     }
+
+    /// Asks with a body of JSON, and reads the events of the answer.
+    async fn post(&self, request: &workload::Request, seen: &mut Seen) -> Result<(), String> {
+        let prompt = request.prompt.to_token_ids();
+        let message = json::request(&self.model, &prompt, request.output_tokens);
+        let mut body = self.open(request, message).await?;
+        let mut events = json::Events::default();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| error.to_string())?;
+            events.take(&frame.into_data().unwrap_or_default());
+            if events.begun {
+                seen.first_token.get_or_insert(self.rt.now());
+            }
+        }
+        match (events.error, events.tokens) {
+            (None, Some(tokens)) if events.done => {
+                seen.tokens = tokens;
+                Ok(())
+            }
+            (error, _) => {
+                seen.first_token = None;
+                Err(error.unwrap_or_else(|| CUT_SHORT.to_owned()))
+            }
+        }
+    }
+
+    /// Sends `message`; returns the body of the answer, if it is a success.
+    async fn open(&self, request: &workload::Request, mut message: Request<Body>) -> Result<Body, String> {
+        message.headers_mut().insert(REQUEST_ID, HeaderValue::from(request.index));
+        let response = self.rt.http().send(&self.router, message).await.map_err(|error| error.to_string())?;
+        if response.status().is_success() { Ok(response.into_body()) } else { Err(refusal(response).await) }
+    }
 }
 
+/// The failure of an answer that ends early.
+const CUT_SHORT: &str = "the answer ended before its last token";
 /// A request under way; reports what became of it when it is dropped.
 struct Open {
     rt: Rt,
@@ -90,14 +147,13 @@ struct Open {
     request: u64,
     arrival: Instant,
     prompt_tokens: u32,
-    call: Arc<InProcessCall>,
-    first_token: Option<Instant>,
+    seen: Seen,
     /// How it ended, or why it failed.
     end: Option<Result<(), String>>,
 }
 
 impl Open {
-    fn new(client: &Client, request: &workload::Request, call: Arc<InProcessCall>) -> Self {
+    fn new(client: &Client, request: &workload::Request) -> Self {
         client.watch.request_begun(request.prompt.tokens());
         Open {
             rt: client.rt.clone(),
@@ -105,8 +161,7 @@ impl Open {
             request: request.index,
             arrival: client.rt.now(),
             prompt_tokens: request.prompt.tokens(),
-            call,
-            first_token: None,
+            seen: Seen::default(),
             end: None,
         }
     }
@@ -114,7 +169,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let tokens = self.call.receipt().map(|receipt| receipt.tokens).unwrap_or_default();
+        let Seen { first_token, tokens } = self.seen;
         self.watch.request_ended(&RequestEnd {
             request: self.request,
             arrival: self.arrival,
@@ -122,7 +177,7 @@ impl Drop for Open {
             prompt_tokens: self.prompt_tokens,
             output_tokens: tokens.output,
             prefix_hit_tokens: tokens.cached,
-            first_token: self.first_token,
+            first_token,
             end: self.rt.now(),
             outcome: match &self.end {
                 Some(Ok(())) => Outcome::Done,
@@ -146,7 +201,7 @@ async fn refusal(response: Response<Body>) -> String {
 /// The message of the error event that a stream ended with.
 fn broken_stream(event: &[u8]) -> String {
     let data = event.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data: "));
-    data.and_then(message).unwrap_or_else(|| "the answer ended before its last token".to_owned())
+    data.and_then(message).unwrap_or_else(|| CUT_SHORT.to_owned())
 }
 
 fn message(json: &[u8]) -> Option<String> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use router::config::problem::Located;
 
 use super::cluster::{MAX_ENGINES, MAX_TP};
-use super::{Group, GroupLatency, Overrides, RouterSource, Scenario, WorkloadSpec};
+use super::{Group, GroupLatency, NetworkPlan, Overrides, RouterSource, Scenario, WorkloadSpec};
 use crate::InputError;
 use crate::engine::latency::Latency;
 use crate::engine::{EngineConfig, Profile};
@@ -22,6 +22,8 @@ pub struct Plan {
     pub workload: WorkloadSpec,
     /// The groups of engines, in the order of the scenario.
     pub groups: Vec<EngineGroup>,
+    /// How HTTP travels.
+    pub network: NetworkPlan,
     /// How the router is configured.
     pub router: RouterSource,
 }
@@ -74,11 +76,19 @@ impl Scenario {
             let others = self.cluster[..index].iter().flat_map(|group| &group.name);
             faults.note(name, check_name(name, others.map(|name| name.as_str())));
         }
+        // Where groups are missing, a link to one of them is not wrong.
+        let names: Vec<_> = groups.iter().map(|group| (group.name.as_str(), group.count)).collect();
+        let network = match faults.errors.is_empty() {
+            true => self.network.plan(&names, |place, error| {
+                faults.note(place, Err::<(), _>(error));
+            }),
+            false => NetworkPlan::Direct,
+        };
         if !faults.errors.is_empty() {
             return Err(faults.errors);
         }
         let (workload, router) = (self.workload.clone(), self.router.clone());
-        Ok(Plan { seed: self.seed, workload, groups, router })
+        Ok(Plan { seed: self.seed, workload, groups, network, router })
     }
 }
 

@@ -137,7 +137,7 @@ fn everything_wrong_is_told_with_its_place() {
             edit("cluster:", "clusters:"),
             vec![
                 "s.yaml:1:1: cluster: missing field \"cluster\"",
-                "s.yaml:3:1: clusters: unknown field \"clusters\"; did you mean \"cluster\"?; accepted: workload, cluster, router, seed",
+                "s.yaml:3:1: clusters: unknown field \"clusters\"; did you mean \"cluster\"?; accepted: workload, cluster, router, network, seed",
             ],
         ),
         (format!("{SMALL}---\nseed: 2\n"), vec!["s.yaml:6:1: a second document begins here; accepted: one"]),
@@ -210,7 +210,7 @@ fn everything_wrong_is_told_with_its_place() {
             edit("cluster:", "cluster: []\nx:"),
             vec![
                 "s.yaml:3:10: cluster: no group of engines; at least one is needed",
-                "s.yaml:4:1: x: unknown field \"x\"; accepted: workload, cluster, router, seed",
+                "s.yaml:4:1: x: unknown field \"x\"; accepted: workload, cluster, router, network, seed",
             ],
         ),
         (

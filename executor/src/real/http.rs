@@ -6,7 +6,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::http::{Body, Endpoint, IDLE, Kind, Received, SendError, classify};
+use crate::http::{Body, Endpoint, GONE_AFTER, IDLE, Kind, PROBE_AFTER, Received, SendError, classify};
+
+/// How often a client asks whether a server is still there.
+const PROBES: u32 = 3;
 
 /// The pooled HTTP/1.1 client.
 pub(crate) struct Client(legacy::Client<HttpConnector, Body>);
@@ -16,6 +19,12 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(connect_timeout));
+        // A machine that is gone says nothing: without these a stream from it would never end.
+        connector.set_keepalive(Some(PROBE_AFTER));
+        connector.set_keepalive_interval(Some((GONE_AFTER - PROBE_AFTER) / PROBES));
+        connector.set_keepalive_retries(Some(PROBES));
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        connector.set_tcp_user_timeout(Some(GONE_AFTER));
         Client(
             legacy::Client::builder(TokioExecutor::new())
                 .timer(TokioTimer::new())

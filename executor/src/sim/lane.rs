@@ -14,9 +14,9 @@ const CAPACITY: usize = 64 << 10;
 /// What a rate delivers at a time. Unit: bytes.
 const SEGMENT: usize = 1460;
 
-/// How long a sender repeats what nobody acknowledges before it gives the connection up: Linux with its default of
+/// How long a server repeats what nobody acknowledges before it gives the connection up: Linux with its default of
 /// 15 repetitions.
-const GIVES_UP: Duration = Duration::from_millis(924_600);
+pub(super) const REPEATS: Duration = Duration::from_millis(924_600);
 
 /// What came of a read or a write.
 pub(super) enum Outcome {
@@ -37,6 +37,10 @@ pub(super) struct Shape {
     pub(super) stream: Option<Stream>,
     /// Unit: bytes a second.
     pub(super) bandwidth: Option<u64>,
+    /// How long the writer waits for somebody who acknowledges nothing.
+    pub(super) patience: Duration,
+    /// Whether the writer asks whether somebody is there while there is nothing to write.
+    pub(super) probes: bool,
 }
 
 /// One direction. One end writes, the other reads.
@@ -244,8 +248,11 @@ impl Lane {
         {
             *at = arrives.max(*at);
         }
-        if state.last > now {
+        let under_way = state.last > now;
+        if under_way {
             state.last = state.last.max(arrives);
+        }
+        if under_way || state.shape.probes {
             state.lost(now, until);
         }
         let reader = state.reader.take();
@@ -363,7 +370,7 @@ impl State {
 
     /// Notes that something was sent at `now` that nobody acknowledges before `until`.
     fn lost(&mut self, now: Instant, until: Instant) {
-        let gives_up = now + GIVES_UP;
+        let gives_up = now + self.shape.patience;
         if gives_up < until {
             self.gives_up = self.gives_up.min(gives_up);
         }

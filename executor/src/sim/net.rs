@@ -73,13 +73,15 @@ pub struct Fault {
 pub enum FaultKind {
     /// Nobody accepts new connections.
     Refuse,
-    /// What is sent is lost; senders repeat it, so that it arrives when the hole ends, or give up after 924.6 s.
+    /// What is sent is lost. Senders repeat it, so that it arrives when the hole ends, or give up: clients after 60 s,
+    /// servers, as Linux does by default, after 924.6 s.
     BlackHole,
     /// Connections are closed in order, by neither end.
     Drop,
     /// Connections are broken off: both ends learn at once.
     Reset,
-    /// The server forgets its connections, as a machine does that restarts. The client learns when it writes.
+    /// The server forgets its connections, as a machine does that restarts. The client learns when it writes, or 30 s
+    /// later, when it asks.
     HalfOpen,
     /// The client reads slowly, and makes the server wait.
     SlowReader {

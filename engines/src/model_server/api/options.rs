@@ -1,5 +1,7 @@
 //! What a server is started with.
 
+use crate::model_server::tokenizer::Tokenizer;
+
 /// A LoRA adapter that the server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adapter {
@@ -20,6 +22,9 @@ pub struct ServerOptions {
     pub model_path: String,
     /// Greatest number of prompt and output tokens of a request.
     pub max_model_len: u32,
+    /// Size of the model's vocabulary: prompts of token ids may use those below. Those that the simulated tokenizer does
+    /// not know have no text.
+    pub vocabulary: u32,
     /// Release that `/version` names.
     pub version: String,
     /// Adapters loaded at the start, names and paths (`--lora-modules`).
@@ -56,6 +61,7 @@ impl ServerOptions {
             served_model_names: vec![model.to_owned()],
             model_path: model.to_owned(),
             max_model_len,
+            vocabulary: Tokenizer::VOCABULARY,
             version: "0.21.0".to_owned(),
             lora_modules: Vec::new(),
             runtime_lora_updating: false,

@@ -81,18 +81,18 @@ pub(super) fn tokenize(
             if let Some(keep) = keep {
                 tokens.drain(..tokens.len().saturating_sub(keep));
             }
-            check(&tokens, room)?;
+            check(&tokens, server.options.vocabulary, room)?;
             Ok(tokens.into())
         })
         .collect()
 }
 
-fn check(tokens: &[Token], room: usize) -> Result<(), ApiError> {
+fn check(tokens: &[Token], vocabulary: u32, room: usize) -> Result<(), ApiError> {
     if tokens.is_empty() {
         return Err(ApiError::raised("prompt must not be empty"));
     }
-    if let Some(token) = tokens.iter().find(|token| **token >= Tokenizer::VOCABULARY) {
-        let most = Tokenizer::VOCABULARY - 1;
+    if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
+        let most = vocabulary.saturating_sub(1);
         return Err(ApiError::raised(format!("{token} is no token id; the greatest is {most}")));
     }
     if tokens.len() > room {

@@ -31,6 +31,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
             jitter: Duration::from_nanos(jitter),
             stream: Some(Stream::new(seed, "jitter")),
             bandwidth,
+            patience: REPEATS,
+            probes: seed % 2 == 0,
         },
     )
 }

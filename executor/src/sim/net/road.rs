@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::pool::Idle;
 use super::{Fault, FaultKind, Link, Links, Network, When};
-use crate::http::Endpoint;
+use crate::http::{Endpoint, GONE_AFTER, PROBE_AFTER};
 use crate::sim::core::{Core, Id, Spawn};
-use crate::sim::lane::{Lane, Shape};
+use crate::sim::lane::{Lane, REPEATS, Shape};
 use crate::sim::pipe::{Pipe, Wire};
 use crate::{Class, Instant, Rt, Stream};
 
@@ -116,14 +116,18 @@ impl Roads {
     pub(super) fn open(&mut self, id: Id, to: &Endpoint, now: Instant) -> (u64, Pipe, Pipe) {
         let number = self.number();
         let road = self.road(to);
-        let [up, down] = [0, 1].map(|direction| {
+        let lane = |direction| {
+            let client = direction == 0;
             Lane::new(Shape {
                 latency: road.link.latency,
                 jitter: road.link.jitter,
                 stream: road.jitter.as_ref().map(|stream| stream.fork(number * 2 + direction)),
                 bandwidth: road.link.bandwidth,
+                patience: if client { GONE_AFTER } else { REPEATS },
+                probes: client,
             })
-        });
+        };
+        let (up, down) = (lane(0), lane(1));
         let wire = Rc::new(Wire { up, down });
         for fault in &road.link.faults {
             if let Some(until) = fault.until(now) {
@@ -244,6 +248,8 @@ fn strike(wire: &Wire, kind: FaultKind, now: Instant, until: Instant) {
         FaultKind::HalfOpen => {
             wire.up.lose_reader(now);
             wire.down.lose_writer(now);
+            // Asked whether it is there, the server says that it knows nothing of it.
+            wire.down.reset(wire.up.round_trip(now + PROBE_AFTER));
         }
         FaultKind::SlowReader { rate } => wire.down.slow_down(rate, until),
     }
