@@ -2,7 +2,9 @@
 
 mod answer;
 mod http;
+mod metrics;
 mod series;
+mod session;
 mod timeline;
 
 use serde_json::Value;
@@ -12,6 +14,7 @@ use tests::outcome::Outcome;
 pub(crate) fn run(file: &str, case: &Value) -> Outcome {
     match file.rsplit('/').next().unwrap_or(file) {
         "http" => http::run(case),
+        "metrics" => metrics::run(case),
         "timeline" => timeline::run(case),
         other => Outcome::NotBuilt(format!("no adapter for {other}")),
     }

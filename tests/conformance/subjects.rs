@@ -73,7 +73,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("model_server/e2e", NotBuilt("the model server")),
     ("model_server/http", Built(model_server::run)),
     ("model_server/kv_events", NotBuilt("the model server")),
-    ("model_server/metrics", NotBuilt("the model server")),
+    ("model_server/metrics", Built(model_server::run)),
     ("model_server/timeline", Built(model_server::run)),
     ("prefix/approx_prefix", Built(prefix::run)),
     ("prefix/block_keys", NotBuilt("KV-block keys")),

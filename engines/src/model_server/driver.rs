@@ -134,8 +134,10 @@ impl Driver {
                 let before = self.arrived.len();
                 self.arrived.retain(|submission| submission.request.id != id);
                 if self.engine.abort(id) || self.arrived.len() < before {
-                    self.requests.by_id.remove(&id);
-                    self.published.lock().aborted += 1;
+                    let request = self.requests.by_id.remove(&id);
+                    let mut published = self.published.lock();
+                    published.aborted += 1;
+                    published.preemptions += request.map_or(0, |request| request.lifetime.preemptions);
                 }
             }
             Command::ResetPrefixCache => {
@@ -161,6 +163,7 @@ impl Driver {
             choices,
             arrived: Instant::from_nanos(request.arrival),
             scheduled: None,
+            preemptions: 0,
             first_token: None,
             last_token: None,
         };
@@ -184,6 +187,11 @@ impl Driver {
             false => start + Duration::from_micros(self.latency.step_us(batch.work())),
         };
         self.ends.push_back(end);
+        for id in batch.preempted() {
+            if let Some(request) = self.requests.by_id.get_mut(id) {
+                request.lifetime.preemptions += 1;
+            }
+        }
         // Admitted requests stand behind the running ones.
         for row in batch.rows().iter().rev().take_while(|row| row.kind != RowKind::Continued) {
             if row.kind == RowKind::New
@@ -210,6 +218,7 @@ impl Driver {
             let lifetime = &mut request.lifetime;
             lifetime.tokens.output += 1;
             generated += 1;
+            published.preemptions += std::mem::take(&mut lifetime.preemptions);
             let previous = lifetime.last_token.replace(now);
             if let Some(previous) = previous {
                 let gap = now.since(previous);

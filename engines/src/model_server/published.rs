@@ -39,7 +39,7 @@ pub struct Published {
     pub gauges: Gauges,
     /// Most requests that waited at the end of a step.
     pub peak_waiting: u64,
-    /// Requests that left the waiting queue by being preempted.
+    /// Preemptions of requests that have had an output, or their end, since.
     pub preemptions: u64,
     /// Tokens looked up in the prefix cache.
     pub prefix_cache_queries: u64,
@@ -90,6 +90,8 @@ pub(super) struct Lifetime {
     pub(super) choices: u32,
     pub(super) arrived: Instant,
     pub(super) scheduled: Option<Instant>,
+    /// Preemptions since its last output.
+    pub(super) preemptions: u64,
     pub(super) first_token: Option<Instant>,
     pub(super) last_token: Option<Instant>,
 }
@@ -150,7 +152,6 @@ impl Published {
     pub(super) fn update(&mut self, stats: &Stats) {
         self.gauges = stats.gauges;
         self.peak_waiting = self.peak_waiting.max(self.waiting());
-        self.preemptions += stats.preemptions;
         self.prefix_cache_queries += stats.lookups.queries;
         self.prefix_cache_hits += stats.lookups.hits;
     }

@@ -4,31 +4,17 @@
 //! streams' events came) differs between the recorded runs too; compared is what does not: per stream its tokens, its
 //! end and its usage, and the counters. One recorded run has to agree in all of it.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
-use engines::engine::latency::Latency;
-use engines::engine::{EngineConfig, Profile};
-use engines::model_server::{Driver, ModelServer, ServerOptions};
-use executor::http::Body;
-use executor::{Class, Rt, Sim};
-use http_body_util::BodyExt;
+use engines::engine::EngineConfig;
+use executor::Sim;
 use serde_json::{Map, Value, json};
 use tests::compare::Rules;
 use tests::outcome::Outcome;
 
 use super::series;
-
-/// How long a step takes: any time will do.
-const STEP: u64 = 1000;
-
-/// How often a stream that starts behind another one looks whether it may.
-const LOOK: Duration = Duration::from_micros(100);
-
-/// The longest sequence of the recorded servers that name none.
-const MAX_MODEL_LEN: u64 = 4096;
+use super::session::{self, Progress};
 
 /// Runs one case.
 pub(super) fn run(case: &Value) -> Outcome {
@@ -114,23 +100,8 @@ struct Played {
     counters: Value,
 }
 
-/// What has come of each stream so far.
-type Progress = Rc<RefCell<BTreeMap<String, Stream>>>;
-
-#[derive(Clone, Debug, Default)]
-struct Stream {
-    events: u64,
-    tokens: u64,
-    finish: Vec<Value>,
-    usage: Value,
-}
-
 /// Plays the streams before a fresh server; those in `cuts` go away after so many tokens.
 fn play(given: &Value, cuts: &BTreeMap<String, u64>) -> Result<Played, String> {
-    let version = given["version"].as_str().unwrap_or_default();
-    let release = version.rsplit_once('.').map_or(version, |(release, _)| release);
-    let profile = Profile::named(&format!("vllm-{release}"));
-    let profile = profile.ok_or_else(|| format!("no profile for {version}"))?;
     let server = &given["server"];
     let number = |key: &str| server[key].as_u64().and_then(|number| u32::try_from(number).ok());
     let (Some(blocks), Some(seqs), Some(budget), Some(block_size)) =
@@ -138,33 +109,25 @@ fn play(given: &Value, cuts: &BTreeMap<String, u64>) -> Result<Played, String> {
     else {
         return Err(format!("not a server: {server}"));
     };
-    let longest = number("max_model_len").unwrap_or(MAX_MODEL_LEN as u32);
+    let version = given["version"].as_str().unwrap_or_default();
     let config = EngineConfig {
         max_num_seqs: seqs,
         max_num_batched_tokens: budget,
         block_size,
-        // The recorded engines ran on the CPU, which schedules synchronously.
-        async_scheduling: false,
-        ..EngineConfig::new(profile, blocks, longest)
+        ..session::config(version, blocks, number("max_model_len"))?
     };
-    let options = ServerOptions {
-        served_model_names: vec!["tiny".to_owned()],
-        version: version.to_owned(),
-        ..ServerOptions::new("<model path>", longest)
-    };
+    let version = version.to_owned();
     let (given, cuts) = (given.clone(), cuts.clone());
     let run = Sim::new(1).run(async move |rt| {
-        let (driver, handle) = Driver::new(&rt, config, Latency::Fixed(STEP)).map_err(|e| e.to_string())?;
-        let world = rt.simulation().expect("a simulation hosts this");
-        drop(world.daemon_in(Class::Engine, "engine", driver.run()));
-        let server = ModelServer::new(&rt, "recorded", vec![handle], options);
+        let server = session::start(&rt, &version, config)?;
         let before = series::of(&server).await;
         let progress = Progress::default();
         let streams = given["streams"].as_array().into_iter().flatten();
         let open: Vec<_> = streams
             .map(|stream| {
                 let cut = stream["name"].as_str().and_then(|name| cuts.get(name)).copied();
-                let client = client(rt.clone(), server.clone(), stream.clone(), cut, Rc::clone(&progress));
+                let client =
+                    session::client(rt.clone(), server.clone(), stream.clone(), cut, Rc::clone(&progress));
                 rt.spawn_local("client", client)
             })
             .collect();
@@ -172,7 +135,7 @@ fn play(given: &Value, cuts: &BTreeMap<String, u64>) -> Result<Played, String> {
             client.await.map_err(|error| error.to_string())?;
         }
         // A request that was aborted is gone when the step that it was in is over.
-        rt.sleep(Duration::from_micros(3 * STEP)).await;
+        rt.sleep(3 * session::STEP).await;
         let mut played = Played { counters: moved(&before, &series::of(&server).await), ..Played::default() };
         for (name, stream) in progress.take() {
             played.tokens.insert(name.clone(), json!(stream.tokens));
@@ -182,50 +145,6 @@ fn play(given: &Value, cuts: &BTreeMap<String, u64>) -> Result<Played, String> {
         Ok(played)
     });
     run.output.unwrap_or_else(|| Err(format!("the run ended early: {:?}", run.report)))
-}
-
-/// The client of one stream.
-async fn client(rt: Rt, server: ModelServer, given: Value, cut: Option<u64>, progress: Progress) {
-    let name = given["name"].as_str().unwrap_or_default().to_owned();
-    if let (Some(other), Some(events)) = (given["after"][0].as_str(), given["after"][1].as_u64()) {
-        while progress.borrow().get(other).is_none_or(|stream| stream.events < events) {
-            rt.sleep(LOOK).await;
-        }
-    }
-    let mut body = given["body"].clone();
-    body["stream"] = json!(true);
-    let request = ::http::Request::post(given["path"].as_str().unwrap_or_default())
-        .header("content-type", "application/json")
-        .body(Body::from(body.to_string()))
-        .expect("a recorded path is one");
-    let mut answer = server.handle(request).await.into_body();
-    while let Some(Ok(frame)) = answer.frame().await {
-        let Ok(data) = frame.into_data() else { continue };
-        let mut streams = progress.borrow_mut();
-        let stream = streams.entry(name.clone()).or_default();
-        for event in String::from_utf8_lossy(&data).split_terminator("\n\n") {
-            stream.take(event.strip_prefix("data: ").unwrap_or_default());
-        }
-        if cut.is_some_and(|cut| stream.tokens >= cut) {
-            return;
-        }
-    }
-}
-
-impl Stream {
-    fn take(&mut self, data: &str) {
-        let Ok(event) = serde_json::from_str::<Value>(data) else { return };
-        self.events += 1;
-        for choice in event["choices"].as_array().into_iter().flatten() {
-            self.tokens += choice["token_ids"].as_array().map_or(0, Vec::len) as u64;
-            if !choice["finish_reason"].is_null() {
-                self.finish.push(choice["finish_reason"].clone());
-            }
-        }
-        if event["usage"].is_object() {
-            self.usage = event["usage"].clone();
-        }
-    }
 }
 
 /// How the counters of a server moved, under the names of the recording.

@@ -106,3 +106,38 @@ fn a_request_that_cannot_fit_is_refused() {
         assert!(matches!(events[..], [Event::Refused(_)]), "{events:?}");
     });
 }
+
+/// Model-server spec 2.2: while a preempted request waits, the counter still shows the old value.
+#[test]
+fn a_preemption_counts_with_the_next_output_of_its_request() {
+    let real = Real::builder().current_thread().seed(1).build().unwrap();
+    real.run(|rt| async move {
+        let config =
+            EngineConfig { async_scheduling: false, ..EngineConfig::new(Profile::VLLM_0_21, 64, 1000) };
+        let (driver, handle) = Driver::new(&rt, config, Latency::Fixed(200)).unwrap();
+        drop(rt.daemon("engine", driver.run()));
+        // 25 blocks each at first and 38 at last, of 63.
+        let ask = |seed| Generate::exactly(prompt(400), 200, Sampler::Seeded { seed, vocabulary: 1000 });
+        let streams = [1, 2].map(|seed| Generate { cache_salt: seed.to_string(), ..ask(seed) });
+        let [first, second] = &streams;
+        let mut waited = 0;
+        let watching = async {
+            loop {
+                let published = handle.published().lock().clone();
+                // Both were admitted long ago.
+                if published.generation_tokens > 100 && published.waiting() > 0 {
+                    assert_eq!(published.preemptions, 0);
+                    waited += 1;
+                }
+                if published.length_limited == 2 {
+                    break;
+                }
+                rt.sleep(Duration::from_micros(100)).await;
+            }
+        };
+        let both = futures::future::join(to_the_end(&handle, first), to_the_end(&handle, second));
+        futures::future::join(both, watching).await;
+        assert!(waited > 0, "one was preempted");
+        assert_eq!(handle.published().lock().preemptions, 1);
+    });
+}
