@@ -4,6 +4,7 @@
 pub mod approx_prefix_cache_producer;
 pub mod inflight_load_producer;
 pub mod multicluster_approx_prefix_cache_producer;
+pub mod session_id_producer;
 pub mod token_producer;
 
 mod plugin_state;
@@ -21,6 +22,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (ApproxPrefixCacheProducer::TYPE, approx_prefix_cache_producer::factory),
     (InflightLoadProducer::TYPE, inflight_load_producer::factory),
     (multicluster_approx_prefix_cache_producer::TYPE, multicluster_approx_prefix_cache_producer::factory),
+    (session_id_producer::TYPE, session_id_producer::factory),
     (TokenProducer::TYPE, token_producer::factory),
     (TokenProducer::LEGACY_TYPE, token_producer::factory),
 ];

@@ -1,5 +1,11 @@
 //! Hooks around a decision (request-control spec 1.6); the [`director`](crate::director) calls them.
 
+pub mod agent_identity;
+pub mod destination_endpoint_served_verifier;
+mod go_float;
+pub mod latency_slo_admitter;
+pub mod probabilistic_admitter;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -10,8 +16,17 @@ use crate::candidates::{Candidate, Candidates};
 use crate::endpoint::EndpointMetadata;
 use crate::error::PluginError;
 use crate::headers::Headers;
+use crate::plugin::Factory;
 use crate::request::InferenceRequest;
 use crate::scheduling::SchedulingResult;
+
+/// The types of this kind that are built, each with its factory.
+pub const TYPES: &[(&str, Factory)] = &[
+    (agent_identity::TYPE, agent_identity::factory),
+    (destination_endpoint_served_verifier::TYPE, destination_endpoint_served_verifier::factory),
+    (latency_slo_admitter::TYPE, latency_slo_admitter::factory),
+    (probabilistic_admitter::TYPE, probabilistic_admitter::factory),
+];
 
 /// Sees a request before admission, when there are no candidates yet.
 pub trait RequestHeaderProcessor {

@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::plugin::Factory;
-use crate::{admission, data_layer, flow_control, producers, request, scheduling};
+use crate::{admission, data_layer, flow_control, producers, request, request_control, scheduling};
 
 /// Returns the types that this build has, as the capabilities list them. A new capability adds its table here.
 fn built() -> impl Iterator<Item = (&'static str, Factory)> {
-    let tables = [admission::TYPES, data_layer::TYPES, producers::TYPES, request::TYPES];
+    let tables =
+        [admission::TYPES, data_layer::TYPES, producers::TYPES, request::TYPES, request_control::TYPES];
     scheduling::types().chain(flow_control::types()).chain(tables.into_iter().flatten().copied())
 }
 

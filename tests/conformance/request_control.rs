@@ -1,6 +1,8 @@
 //! Request control: parsers, producers, plugin state (`request_control/`).
 
+mod admitters;
 mod exchanges;
+mod header_plugins;
 mod inflight_load;
 mod lifecycle;
 mod parsers;
@@ -11,7 +13,9 @@ mod vec_plugins;
 
 use executor::{Real, Rt};
 use router::plugin::Parameters;
-use serde_json::Value;
+use router::support::{Registry, Support};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::outcome::Outcome;
 
@@ -20,6 +24,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
     match file {
         "request_control/parsers" => parsers::requests(case),
         "request_control/responses" => parsers::responses(case),
+        "request_control/admitters" => admitters::run(case),
         "request_control/director" | "request_control/headers" => exchanges::run(case),
         "request_control/inflight_load" => inflight_load::run(case),
         "request_control/lifecycle" => lifecycle::run(case),
@@ -31,10 +36,14 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
 
 fn producers(case: &Value) -> Outcome {
     let plugin_type = case["given"]["type"].as_str().unwrap_or_default();
-    if !router::producers::TYPES.iter().any(|(built, _)| *built == plugin_type) {
-        return Outcome::NotBuilt(plugin_type.to_owned());
+    match Registry::default().get(plugin_type).map(|registered| registered.support) {
+        Some(Support::Supported(_)) => {}
+        _ => return Outcome::NotBuilt(plugin_type.to_owned()),
     }
-    token_producer::run(case, rt())
+    match plugin_type {
+        "token-producer" | "tokenizer" => token_producer::run(case, rt()),
+        _ => header_plugins::run(case),
+    }
 }
 
 /// Returns a configuration without its section `dataLayer`: the recorded runs had no data layer at all, which is no
@@ -43,6 +52,12 @@ fn without_data_layer(config: &Value) -> Value {
     let mut config = config.clone();
     config.as_object_mut().map(|config| config.remove("dataLayer"));
     config
+}
+
+/// Returns what `then` says of parameters that are refused; `T` is the type that they decode into.
+fn refused<T: DeserializeOwned + Default>(parameters: &Parameters) -> Value {
+    let kind = if parameters.decode::<T>().is_ok() { "bad-parameter" } else { "undecodable-parameters" };
+    json!({"error": {"kind": kind}})
 }
 
 /// Reads the `parameters` of a case: `null` = configured without any.

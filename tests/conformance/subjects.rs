@@ -88,7 +88,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("prefix/prefix_misc_scorers", NotBuilt("prefix-cache scorers")),
     ("prefix/prompt_hashes", Built(prefix::run)),
     ("prefix/request_keys", NotBuilt("KV-block keys of requests")),
-    ("request_control/admitters", NotBuilt("admitters")),
+    ("request_control/admitters", Built(request_control::run)),
     ("request_control/candidates", NotBuilt("candidate location")),
     ("request_control/director", Built(request_control::run)),
     ("request_control/evictor", NotBuilt("eviction")),

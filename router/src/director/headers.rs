@@ -10,6 +10,10 @@ pub const FAIRNESS_ID: [&str; 2] = ["x-llm-d-inference-fairness-id", "x-gateway-
 pub const OBJECTIVE: [&str; 2] = ["x-llm-d-inference-objective", "x-gateway-inference-objective"];
 /// Model rewrite and its deprecated alias.
 pub const MODEL_REWRITE: [&str; 2] = ["x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite"];
+/// Objective for the time to the first token and its deprecated alias. Unit: milliseconds.
+pub const SLO_TTFT_MS: [&str; 2] = ["x-llm-d-slo-ttft-ms", "x-slo-ttft-ms"];
+/// Objective for the time an output token and its deprecated alias. Unit: milliseconds.
+pub const SLO_TPOT_MS: [&str; 2] = ["x-llm-d-slo-tpot-ms", "x-slo-tpot-ms"];
 /// The chosen endpoint; also a metadata key.
 pub const DESTINATION: &str = "x-gateway-destination-endpoint";
 /// Scores by endpoint; a metadata key.
@@ -34,10 +38,10 @@ const SYSTEM_OWNED: [&str; 18] = [
     MODEL_REWRITE[0],
     MODEL_REWRITE[1],
     SUBSET,
-    "x-llm-d-slo-ttft-ms",
-    "x-slo-ttft-ms",
-    "x-llm-d-slo-tpot-ms",
-    "x-slo-tpot-ms",
+    SLO_TTFT_MS[0],
+    SLO_TTFT_MS[1],
+    SLO_TPOT_MS[0],
+    SLO_TPOT_MS[1],
     "x-llm-d-video-fps",
     "x-llm-d-video-duration-seconds",
     "x-llm-d-video-resolution",
