@@ -70,6 +70,19 @@ fn a_request_without_a_limit_comes_to_an_end_of_its_own() {
     });
 }
 
+/// vLLM 0.21 fails once it has the whole answer, and only where it does not stream (model-server spec 1.2; vector
+/// `http-completions-max-null`).
+#[test]
+fn a_limit_of_null_fails_without_a_stream() {
+    with_server(|_, server, handle| async move {
+        let response =
+            server.handle(completion(&json!({"prompt": "abc", "max_tokens": null, "seed": 4}))).await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(json_of(response).await["error"]["type"], "InternalServerError");
+        assert_eq!(handle.published().lock().stopped, 1, "the answer was generated");
+    });
+}
+
 #[test]
 fn dropping_the_body_aborts_every_choice() {
     with_server(|rt, server, handle| async move {
