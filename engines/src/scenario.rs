@@ -175,7 +175,7 @@ impl Decode for Clusters {
             .enumerate()
             .map(|(index, node)| {
                 let path = format!("{}[{index}]", cursor.path);
-                Group::decode(&Cursor { node, path }, problems)
+                Group::decode(&Cursor::at(node, path), problems)
             })
             .collect();
         groups.into_iter().collect::<Option<_>>().map(Clusters)

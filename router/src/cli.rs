@@ -7,7 +7,7 @@ mod check;
 mod failure;
 mod serve;
 
-pub use check::{CheckArgs, PluginsArgs};
+pub use check::{CheckArgs, PluginsArgs, SchemaArgs};
 pub use failure::Failure;
 pub use serve::ServeArgs;
 
@@ -33,6 +33,8 @@ pub enum Command {
     Check(CheckArgs),
     /// List the plugin types of the pinned release, and which of them this build has.
     Plugins(PluginsArgs),
+    /// Print the JSON Schema of the configuration file, for editors.
+    Schema(SchemaArgs),
 }
 
 impl Cli {
@@ -41,10 +43,8 @@ impl Cli {
         let done = match self.command {
             Command::Serve(args) => args.run(),
             Command::Check(args) => args.run(),
-            Command::Plugins(args) => {
-                args.run();
-                Ok(())
-            }
+            Command::Plugins(args) => args.run(),
+            Command::Schema(args) => args.run(),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,

@@ -76,4 +76,15 @@ fn plugins_lists_every_type_of_the_release() {
     let output = router(&["plugins", "--json"]);
     let types: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(types.as_array().map(Vec::len), Some(96));
+    let picker = types.as_array().into_iter().flatten().find(|entry| entry["type"] == "max-score-picker");
+    let parameters = &picker.expect("a type of the release")["parameters"]["properties"];
+    assert_eq!(parameters["maxNumOfEndpoints"]["default"], 1);
+}
+
+#[test]
+fn schema_is_a_json_schema_of_the_configuration_file() {
+    let output = router(&["schema"]);
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(schema["title"], "EndpointPickerConfig");
+    assert_eq!(schema["properties"]["plugins"]["items"]["required"][0], "type");
 }

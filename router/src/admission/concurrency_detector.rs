@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use executor::Instant;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::SaturationDetector;
 use crate::attributes::InFlightLoad;
@@ -16,7 +16,7 @@ use crate::scheduling::{Filter, SchedulingContext};
 /// Name of the type.
 pub const TYPE: &str = "concurrency-detector";
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct ConcurrencyParameters {
     /// Requests at which an endpoint is full.

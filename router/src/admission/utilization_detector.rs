@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use executor::Instant;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::SaturationDetector;
 use crate::candidates::Candidate;
@@ -21,7 +21,7 @@ pub const TYPE: &str = "utilization-detector";
 /// Time between two lines of the log about stale endpoints.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct UtilizationParameters {
     /// Waiting requests at which an endpoint is full.

@@ -4,6 +4,7 @@ use clap::Args;
 use executor::{Real, Rt};
 
 use super::Failure;
+use crate::config::json_schema::json_schema;
 use crate::config::schema::{EndpointPickerConfig, source_name};
 use crate::config::{check, loader};
 use crate::plugin::Handle;
@@ -62,14 +63,40 @@ pub struct PluginsArgs {
 }
 
 impl PluginsArgs {
-    /// Prints every plugin type with its area, stability and whether this build has it.
-    pub fn run(&self) {
+    /// Prints every plugin type with its area, stability and whether this build has it; as JSON with its parameters
+    /// too.
+    ///
+    /// # Errors
+    /// When no runtime starts.
+    pub fn run(&self) -> Result<(), Failure> {
         let registry = Registry::default();
         match self.json {
-            true => println!("{:#}", check::plugin_types_json(&registry)),
+            true => println!("{:#}", with_handle(|handle| check::plugin_types_json(&registry, handle))?),
             false => print!("{}", check::plugin_types(&registry)),
         }
+        Ok(())
     }
+}
+
+/// The arguments of `lockstep-router schema`.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct SchemaArgs {}
+
+impl SchemaArgs {
+    /// Prints the JSON Schema of the configuration file, for editors.
+    ///
+    /// # Errors
+    /// When no runtime starts.
+    pub fn run(self) -> Result<(), Failure> {
+        println!("{:#}", with_handle(|handle| json_schema(&Registry::default(), handle))?);
+        Ok(())
+    }
+}
+
+/// Lets `ask` ask factories what they decode.
+fn with_handle<T>(ask: impl FnOnce(&Handle) -> T) -> Result<T, Failure> {
+    let real = Real::builder().current_thread().build().map_err(Failure::Runtime)?;
+    Ok(real.run(|rt| async move { ask(&Handle::new(rt)) }))
 }
 
 /// Reads a configuration file.

@@ -5,8 +5,9 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::assembly::{Assembly, Origin};
+use super::json_schema::parameters;
 use super::schema::LockstepConfig;
-use crate::plugin::Hook;
+use crate::plugin::{Handle, Hook};
 use crate::support::{Registered, Registry, Support};
 
 /// Describes what a configuration amounts to, for people: effective plugins, profiles, order of producers, sources,
@@ -85,7 +86,10 @@ pub fn plugin_types(registry: &Registry) -> String {
 }
 
 /// Describes every plugin type, for programs: a list of objects in order of names.
-pub fn plugin_types_json(registry: &Registry) -> Value {
+///
+/// `parameters` is the JSON Schema of what a supported type accepts, null where it takes none. Factories run once,
+/// without effect; `handle` is one that nothing else uses.
+pub fn plugin_types_json(registry: &Registry, handle: &Handle) -> Value {
     let describe = |Registered { info, support }: &Registered| {
         let deprecated = info
             .deprecation
@@ -100,6 +104,10 @@ pub fn plugin_types_json(registry: &Registry) -> Value {
                 Support::Supported(_) => None,
                 Support::NotBuilt => Some(support.to_string()),
             },
+            "parameters": match support {
+                Support::Supported(factory) => parameters(*factory, handle).map(|shape| shape.json_schema()),
+                Support::NotBuilt => None,
+            },
             "default_producer_of": info.default_producer_of,
         })
     };
@@ -112,7 +120,6 @@ mod tests {
 
     use super::*;
     use crate::config::loader::{Options, load};
-    use crate::plugin::Handle;
 
     fn summary_of(text: &str) -> String {
         let runtime = Real::builder().current_thread().seed(7).build().expect("the runtime starts");
@@ -158,7 +165,8 @@ mod tests {
             line.ends_with("deprecated since 0.9.0, removed in 0.11.0: use label-selector-filter"),
             "{line}"
         );
-        let listed = plugin_types_json(&registry);
+        let runtime = Real::builder().current_thread().seed(7).build().expect("the runtime starts");
+        let listed = plugin_types_json(&registry, &Handle::new(runtime.rt()));
         let entry =
             listed.as_array().and_then(|l| l.iter().find(|e| e["type"] == "token-producer")).expect("listed");
         assert_eq!(

@@ -1,6 +1,7 @@
 //! From a document tree to typed values, strictly: nothing unknown is passed over, and every problem is
 //! reported, not only the first.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 use super::problem::{Located, Position, Problems, Syntax, accepted_instead};
 use super::scalars::parse_duration;
+use super::shape::{Field, Shape};
 use super::yaml::{self, Content, Entry, Node};
 
 /// A node with the keys that lead to it.
@@ -17,12 +19,19 @@ pub struct Cursor<'a> {
     pub node: &'a Node,
     /// Keys that lead to it; empty for the document itself.
     pub path: String,
+    /// Takes the fields that are asked for, where those are what is asked for.
+    sketch: Option<&'a RefCell<Vec<Field>>>,
 }
 
 impl<'a> Cursor<'a> {
     /// Returns the cursor at the root of a document.
     pub fn root(node: &'a Node) -> Self {
-        Cursor { node, path: String::new() }
+        Cursor::at(node, String::new())
+    }
+
+    /// Returns the cursor at a node inside a document.
+    pub fn at(node: &'a Node, path: String) -> Self {
+        Cursor { node, path, sketch: None }
     }
 
     /// Reports that the node is not `expected`.
@@ -37,11 +46,11 @@ impl<'a> Cursor<'a> {
     }
 
     fn item(&self, index: usize, node: &'a Node) -> Self {
-        Cursor { node, path: format!("{}[{index}]", self.path) }
+        Cursor::at(node, format!("{}[{index}]", self.path))
     }
 
     fn field(&self, entry: &'a Entry) -> Self {
-        Cursor { node: &entry.value, path: self.path_of(&entry.key) }
+        Cursor::at(&entry.value, self.path_of(&entry.key))
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -56,6 +65,17 @@ pub trait Decode: Sized {
     /// A value may be returned beside reported problems, so that later checks can report more; the caller
     /// must not use it without looking at the list of problems.
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self>;
+
+    /// Returns what a document may hold in its place. This one is for mappings that are read with [`Fields`]: the
+    /// fields are those that decoding asks for.
+    fn shape() -> Shape {
+        let asked = RefCell::default();
+        let empty = Node { content: Content::Map(Vec::new()), at: Position { line: 1, column: 1 } };
+        let cursor = Cursor { sketch: Some(&asked), ..Cursor::root(&empty) };
+        // What is missing in an empty mapping does not matter here.
+        let _ = Self::decode(&cursor, &mut Problems::new(""));
+        Shape::Fields(asked.into_inner())
+    }
 }
 
 /// Decodes a whole text.
@@ -101,7 +121,7 @@ impl<'a, 'p> Fields<'a, 'p> {
 
     /// Returns a field, `None` where it is absent, null or wrong.
     pub fn optional<T: Decode>(&mut self, key: &'static str) -> Option<T> {
-        let entry = self.entry(key)?;
+        let entry = self.entry(key, T::shape)?;
         if entry.value.content == Content::Null {
             return None;
         }
@@ -116,7 +136,7 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// Returns a field that must be there. Where it is not, or is wrong, that is reported and the type's default
     /// stands in, so that the fields behind it are read all the same.
     pub fn required<T: Decode + Default>(&mut self, key: &'static str) -> T {
-        let entry = self.entry(key);
+        let entry = self.entry(key, T::shape);
         match entry {
             Some(entry) if entry.value.content != Content::Null => {
                 T::decode(&self.cursor.field(entry), self.problems).unwrap_or_default()
@@ -132,7 +152,7 @@ impl<'a, 'p> Fields<'a, 'p> {
 
     /// Returns a field with its place even where it is null; `None` where it is absent.
     pub fn node(&mut self, key: &'static str) -> Option<Located<&'a Node>> {
-        let entry = self.entry(key)?;
+        let entry = self.entry(key, || Shape::Any)?;
         let path = self.cursor.path_of(key);
         Some(Located { value: &entry.value, at: Some(entry.value.at), path })
     }
@@ -147,9 +167,12 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.problems.push(Syntax::BadValue, at, path, message);
     }
 
-    fn entry(&mut self, key: &'static str) -> Option<&'a Entry> {
+    fn entry(&mut self, key: &'static str, shape: impl FnOnce() -> Shape) -> Option<&'a Entry> {
         if !self.asked.contains(&key) {
             self.asked.push(key);
+            if let Some(sketch) = self.cursor.sketch {
+                sketch.borrow_mut().push(Field::new(key, shape()));
+            }
         }
         self.entries.iter().rfind(|e| e.key == key)
     }
@@ -176,6 +199,10 @@ impl Decode for bool {
             _ => mismatch(cursor, "a boolean (true or false)", problems),
         }
     }
+
+    fn shape() -> Shape {
+        Shape::Bool
+    }
 }
 
 impl Decode for String {
@@ -190,6 +217,10 @@ impl Decode for String {
             _ => mismatch(cursor, "a text", problems),
         }
     }
+
+    fn shape() -> Shape {
+        Shape::Text
+    }
 }
 
 impl Decode for i64 {
@@ -198,6 +229,10 @@ impl Decode for i64 {
             Content::Number(n) if n.as_i64().is_some() => n.as_i64(),
             _ => mismatch(cursor, "an integer", problems),
         }
+    }
+
+    fn shape() -> Shape {
+        Shape::Integer
     }
 }
 
@@ -208,6 +243,10 @@ impl Decode for u64 {
             _ => mismatch(cursor, "an integer of at least 0", problems),
         }
     }
+
+    fn shape() -> Shape {
+        Shape::Integer
+    }
 }
 
 impl Decode for f64 {
@@ -216,6 +255,10 @@ impl Decode for f64 {
             Content::Number(n) => n.as_f64(),
             _ => mismatch(cursor, "a number", problems),
         }
+    }
+
+    fn shape() -> Shape {
+        Shape::Number
     }
 }
 
@@ -233,12 +276,20 @@ impl Decode for Duration {
             }
         }
     }
+
+    fn shape() -> Shape {
+        Shape::Text
+    }
 }
 
 /// Any value, uninterpreted.
 impl Decode for Value {
     fn decode(cursor: &Cursor<'_>, _: &mut Problems) -> Option<Self> {
         Some(cursor.node.to_json())
+    }
+
+    fn shape() -> Shape {
+        Shape::Any
     }
 }
 
@@ -252,6 +303,10 @@ impl<T: Decode> Decode for Vec<T> {
         let decoded: Vec<Option<T>> = items.iter().enumerate().map(decode).collect();
         decoded.into_iter().collect()
     }
+
+    fn shape() -> Shape {
+        Shape::List(Box::new(T::shape()))
+    }
 }
 
 /// A mapping with free keys.
@@ -264,6 +319,10 @@ impl<T: Decode> Decode for BTreeMap<String, T> {
         let decoded: Vec<Option<(String, T)>> = entries.iter().map(decode).collect();
         decoded.into_iter().collect()
     }
+
+    fn shape() -> Shape {
+        Shape::Map(Box::new(T::shape()))
+    }
 }
 
 /// A value that remembers where it stands.
@@ -271,6 +330,10 @@ impl<T: Decode> Decode for Located<T> {
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
         let value = T::decode(cursor, problems)?;
         Some(Located { value, at: Some(cursor.node.at), path: cursor.path.clone() })
+    }
+
+    fn shape() -> Shape {
+        T::shape()
     }
 }
 

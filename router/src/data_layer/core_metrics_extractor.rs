@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use executor::Instant;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::engine_mapping::{self, EngineConfig, EngineMapping};
 use super::families::Families;
@@ -27,7 +27,7 @@ const DEFAULT_ENGINE: &str = "vllm";
 const RESERVED: &str = "default";
 
 /// Parameters of [`TYPE`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct CoreMetricsParameters {
     /// Label of an endpoint that names its engine, empty = `llm-d.ai/engine-type`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use executor::Instant;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::families::Families;
 use super::http_source::{BODY_LIMIT, HttpSource};
@@ -27,7 +27,7 @@ const UTILIZATION: &str = "DCGM_FI_DEV_GPU_UTIL";
 const DEFAULT_PORT: i64 = 9400;
 
 /// Parameters of [`SOURCE_TYPE`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct DcgmSourceParameters {
     /// `http` (default) or `https`.

@@ -1,12 +1,12 @@
 //! Where each kind of model server publishes what the router reads (configuration spec 6.3).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::metric_spec::{MetricSpec, MetricSpecError};
 use crate::data_key::DataKey;
 
 /// One element of `engineConfigs`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct EngineConfig {
     /// Value of the engine label.
@@ -34,7 +34,7 @@ pub struct EngineConfig {
 }
 
 /// One element of `customMetrics`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct CustomMetric {
     /// Key of the attribute, verbatim.

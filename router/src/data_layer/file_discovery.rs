@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use executor::{Missed, Rt};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Discovery, EndpointNotifier};
 use crate::endpoint::{EndpointId, EndpointMetadata};
@@ -34,7 +34,7 @@ const WATCH_PERIOD: Duration = Duration::from_millis(500);
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Parameters of both types.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct FileDiscoveryParameters {
     /// The file.

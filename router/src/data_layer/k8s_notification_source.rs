@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::plugin::{FactoryError, Handle, Instance, ParameterError, Parameters, Roles};
 
@@ -33,7 +33,7 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct NotificationParameters {
     /// API group; empty = the core group.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::families::Families;
 use super::http_source::{BODY_LIMIT, HttpSource, Tls};
@@ -23,7 +23,7 @@ pub const MULTICLUSTER_TYPE: &str = "multicluster-metrics-data-source";
 const MULTICLUSTER_BODY_LIMIT: usize = 8 << 20;
 
 /// Parameters of both types.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct MetricsSourceParameters {
     /// `http` or `https`; default `http`, for other clusters `https`.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::http_source::{BODY_LIMIT, HttpSource, Tls};
 use super::{Payload, PayloadKind, PollingSource};
@@ -16,7 +16,7 @@ use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
 pub const TYPE: &str = "models-data-source";
 
 /// Parameters of [`TYPE`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ModelsSourceParameters {
     /// `http` (default) or `https`.

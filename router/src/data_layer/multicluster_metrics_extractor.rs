@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use executor::Instant;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::metric_spec::MetricSpec;
 use super::{ExtractError, Extractor, Payload, PayloadKind};
@@ -21,7 +21,7 @@ pub const KV_CACHE_UTILIZATION: &str = "llm-d.ai/multicluster-kv-cache-utilizati
 pub const QUEUE_SIZE: &str = "llm-d.ai/multicluster-queue-size";
 
 /// Parameters of [`TYPE`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct MulticlusterParameters {
     /// Metric specification, empty = `llm_d_epp_average_kv_cache_utilization`.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::endpoints::Endpoints;
 use super::{EndpointEvent, EndpointListener, PodEvent, PodListener};
@@ -17,7 +17,7 @@ use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
 pub const TYPE: &str = "topology-extractor";
 
 /// Parameters of [`TYPE`]: names of labels, empty = the usual one.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopologyParameters {
     /// Default `kubernetes.io/hostname`.

@@ -1,15 +1,25 @@
 //! The `parameters` block of a plugin.
 
 mod go_json;
+mod sketch;
 
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::config::shape::Shape;
+
 /// The `parameters` block of a plugin: any JSON value, or absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parameters(Option<Value>);
+pub struct Parameters {
+    value: Option<Value>,
+    /// Takes the shape of what is decoded, where that is what is asked for.
+    sketch: Option<Rc<RefCell<Option<Shape>>>>,
+}
 
 /// Parameters that a plugin does not accept; prints as `path: message`, or the message alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,17 +42,26 @@ pub enum Segment {
 impl Parameters {
     /// Returns absent parameters: the plugin uses its defaults.
     pub fn absent() -> Self {
-        Parameters(None)
+        Parameters::default()
     }
 
     /// Returns the given parameters.
     pub fn new(value: Value) -> Self {
-        Parameters(Some(value))
+        Parameters { value: Some(value), sketch: None }
+    }
+
+    /// Returns what a factory decodes: the shape of its parameters, `None` where it takes none.
+    ///
+    /// The factory runs with absent parameters; what it makes of them is dropped.
+    pub(crate) fn shape_for(factory: impl FnOnce(&Parameters)) -> Option<Shape> {
+        let sketch = Rc::default();
+        factory(&Parameters { value: None, sketch: Some(Rc::clone(&sketch)) });
+        sketch.take()
     }
 
     /// Returns the JSON value, `None` where the block is absent.
     pub fn value(&self) -> Option<&Value> {
-        self.0.as_ref()
+        self.value.as_ref()
     }
 
     /// Decodes into `T`, whose `#[serde(default)]` states the defaults, at every depth by the rules of the llm-d
@@ -53,8 +72,12 @@ impl Parameters {
     ///
     /// # Errors
     /// An unknown field, with those that are accepted, or a value of a wrong type.
-    pub fn decode<T: DeserializeOwned + Default>(&self) -> Result<T, ParameterError> {
-        match &self.0 {
+    pub fn decode<T: DeserializeOwned + Default + Serialize>(&self) -> Result<T, ParameterError> {
+        if let Some(sketch) = &self.sketch {
+            let defaults = serde_json::to_value(T::default()).unwrap_or_default();
+            sketch.borrow_mut().get_or_insert_with(|| sketch::shape::<T>().with_defaults(&defaults));
+        }
+        match &self.value {
             None | Some(Value::Null) => Ok(T::default()),
             Some(value) => go_json::decode(value),
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use executor::{Instant, Rt};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plugin_state::{JANITOR_PERIOD, PluginState};
@@ -36,7 +36,7 @@ const CLEAN_UP_EVERY: u32 = 2;
 const STATE_KEY: &str = "prefix";
 
 /// Parameters of [`ApproxPrefixCacheProducer`].
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApproxPrefixCacheParameters {
     /// Take block size and capacity from endpoint metrics where they are known.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use executor::{Instant, Rt};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plugin_state::{JANITOR_PERIOD, PluginState};
@@ -28,7 +28,7 @@ use counters::{Counters, Held};
 const PREFILL: &str = "prefill";
 
 /// Parameters of [`InflightLoadProducer`].
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct InflightLoadParameters {
     /// Count the expected output as well.

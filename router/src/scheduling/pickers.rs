@@ -11,7 +11,7 @@ pub mod weighted_random_picker;
 use std::cell::RefCell;
 
 use executor::Stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::plugin::{Factory, Handle, ParameterError, Parameters};
 
@@ -23,7 +23,7 @@ pub const TYPES: &[(&str, Factory)] = &[
 ];
 
 /// Parameters of every picker.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct PickerParameters {
     /// Endpoints to pick; less than one counts as one.

@@ -4,6 +4,7 @@ use super::PluginRef;
 use crate::config::decode::{Cursor, Decode, Fields};
 use crate::config::problem::{Located, Problems};
 use crate::config::scalars::{parse_duration, parse_quantity};
+use crate::config::shape::Shape;
 use crate::config::yaml::Content;
 
 /// Flow control as written.
@@ -109,6 +110,10 @@ impl Decode for Quantity {
         };
         parse_quantity(text.trim()).map(Quantity).map_err(|why| cursor.refuse(why, problems)).ok()
     }
+
+    fn shape() -> Shape {
+        Shape::Either(vec![Shape::Text, Shape::Number])
+    }
 }
 
 impl Decode for GoDuration {
@@ -118,5 +123,9 @@ impl Decode for GoDuration {
             return None;
         };
         parse_duration(text).map(GoDuration).map_err(|why| cursor.refuse(why, problems)).ok()
+    }
+
+    fn shape() -> Shape {
+        Shape::Text
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::decode::{Cursor, Decode, Fields};
 use super::super::problem::Problems;
+use super::super::shape::Shape;
 use super::super::yaml::Content;
 
 /// The section `lockstep`; absent = the llm-d Router's behaviour everywhere.
@@ -60,5 +61,9 @@ impl Decode for Behavior {
                 None
             }
         }
+    }
+
+    fn shape() -> Shape {
+        Shape::Choice(vec!["parity", "fixed"])
     }
 }

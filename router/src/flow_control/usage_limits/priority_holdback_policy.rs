@@ -1,6 +1,6 @@
 //! `priority-holdback-policy`: the lower a band, the emptier the pool must be (flow-control spec 11.2).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::UsageLimitPolicy;
 use crate::plugin::{FactoryError, Handle, Instance, ParameterError, Parameters};
@@ -8,7 +8,7 @@ use crate::plugin::{FactoryError, Handle, Instance, ParameterError, Parameters};
 /// Name of the type.
 pub const TYPE: &str = "priority-holdback-policy";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HoldbackParameters {
     shape: Option<String>,

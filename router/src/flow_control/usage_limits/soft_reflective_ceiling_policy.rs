@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::UsageLimitPolicy;
 use crate::plugin::{FactoryError, Handle, Instance, ParameterError, Parameters};
@@ -13,7 +13,7 @@ pub const TYPE: &str = "soft-reflective-ceiling-policy";
 /// Keeps the share of open cycles finite on a pool that is almost full.
 const EPSILON: f64 = 1e-9;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct NoParameters {}
 

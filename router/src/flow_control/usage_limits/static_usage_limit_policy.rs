@@ -1,6 +1,6 @@
 //! `static-usage-limit-policy`: one ceiling for all bands (flow-control spec 11.1).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::UsageLimitPolicy;
 use crate::plugin::{FactoryError, Handle, Instance, Parameters};
@@ -8,7 +8,7 @@ use crate::plugin::{FactoryError, Handle, Instance, Parameters};
 /// Name of the type.
 pub const TYPE: &str = "static-usage-limit-policy";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct StaticParameters {
     threshold: f64,

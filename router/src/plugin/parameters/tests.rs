@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
+use crate::config::shape::Field;
 
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Sample {
     max_count: i64,
@@ -18,14 +19,14 @@ struct Sample {
     mode: Mode,
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Inner {
     url: String,
     wait: Option<i64>,
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
     #[default]
@@ -50,6 +51,29 @@ impl Default for Sample {
 
 fn decode(value: Value) -> Result<Sample, ParameterError> {
     Parameters::new(value).decode()
+}
+
+#[test]
+fn a_factory_tells_what_it_decodes() {
+    let shape = Parameters::shape_for(|parameters| drop(parameters.decode::<Sample>()));
+    let inner = |defaults: bool| {
+        let mut url = Field::new("url", Shape::Text);
+        url.default = defaults.then(|| json!(""));
+        Shape::Fields(vec![url, Field::new("wait", Shape::Integer)])
+    };
+    let field = |key, shape, default: Value| Field { default: Some(default), ..Field::new(key, shape) };
+    let expected = Shape::Fields(vec![
+        field("maxCount", Shape::Integer, json!(5)),
+        field("ratio", Shape::Number, json!(0.8)),
+        field("label", Shape::Text, json!("role")),
+        Field::new("inner", inner(true)),
+        field("conditions", Shape::List(Box::new(inner(false))), json!([])),
+        Field::new("limit", Shape::Integer),
+        field("free", Shape::Map(Box::new(Shape::Text)), json!({})),
+        field("mode", Shape::Choice(vec!["least", "most"]), json!("least")),
+    ]);
+    assert_eq!(shape, Some(expected));
+    assert_eq!(Parameters::shape_for(|_| ()), None, "a factory that decodes nothing takes none");
 }
 
 #[test]

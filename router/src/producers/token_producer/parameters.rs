@@ -1,11 +1,11 @@
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config::scalars::parse_duration;
 use crate::plugin::ParameterError;
 
 /// Parameters of `token-producer`.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokenProducerParameters {
     /// Model that a render server tokenizes for; setting it chooses that backend.
@@ -19,7 +19,7 @@ pub struct TokenProducerParameters {
 }
 
 /// A vLLM server that renders and tokenizes.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct VllmParameters {
     /// Base URL, `http://localhost:8000` where empty.
@@ -31,7 +31,7 @@ pub struct VllmParameters {
 }
 
 /// How media are estimated.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct EstimateParameters {
     /// Images.
@@ -41,7 +41,7 @@ pub struct EstimateParameters {
 }
 
 /// How images are estimated.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageParameters {
     /// `dynamic` (also where empty) or `static`.
@@ -56,7 +56,7 @@ pub struct ImageParameters {
 }
 
 /// How videos are estimated.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct VideoParameters {
     /// Stands in for an unknown resolution.
@@ -72,7 +72,7 @@ pub struct VideoParameters {
 }
 
 /// A size in pixels; a side that is not positive is unknown.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resolution {
     /// Width.
@@ -82,7 +82,7 @@ pub struct Resolution {
 }
 
 /// Tokens of every image.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct StaticImageTokens {
     /// Tokens, 1 where not positive.
@@ -90,7 +90,7 @@ pub struct StaticImageTokens {
 }
 
 /// Tokens by size.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct DynamicFactor {
     /// Pixels a token, 1024 where not positive.
@@ -98,7 +98,7 @@ pub struct DynamicFactor {
 }
 
 /// Tokens of one frame.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokensPerFrame {
     /// `dynamic` (also where empty) or `static`.
@@ -111,7 +111,7 @@ pub struct TokensPerFrame {
 }
 
 /// Tokens of every frame.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct StaticFrameTokens {
     /// Tokens, 1 where not positive.
@@ -119,7 +119,7 @@ pub struct StaticFrameTokens {
 }
 
 /// How many frames of a video count.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct FrameParameters {
     /// `sampled` (also where empty) or `strided`.
@@ -135,7 +135,7 @@ pub struct FrameParameters {
 }
 
 /// Frames sampled at a rate.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SampledFrames {
     /// Frames a second, 2 where not positive.
@@ -147,7 +147,7 @@ pub struct SampledFrames {
 }
 
 /// Every n-th frame of the source.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StridedFrames {
     /// Frames a second of the source where unknown, 24 where not positive.

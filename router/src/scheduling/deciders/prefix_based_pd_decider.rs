@@ -1,6 +1,6 @@
 //! `prefix-based-pd-decider`: yes where much of the prompt is not in the decode endpoint's prefix cache.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::PrefixCacheMatchInfo;
 use crate::candidates::Candidates;
@@ -12,7 +12,7 @@ use crate::scheduling::{Decider, Target, invalid};
 /// Name of the type.
 pub const TYPE: &str = "prefix-based-pd-decider";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct PrefixDeciderParameters {
     /// Uncached tokens from which the answer is yes; 0 = never.

@@ -1,6 +1,6 @@
 //! `by-label`: values that one label may have (scheduling spec 4.2); the role filters are made of it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidate;
 use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
@@ -12,7 +12,7 @@ pub const TYPE: &str = "by-label";
 /// The label that says what part of a request an endpoint serves.
 pub const ROLE_LABEL: &str = "llm-d.ai/role";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct ByLabelParameters {
     label: String,

@@ -1,6 +1,6 @@
 //! `endpoint-attribute-filter`: a threshold on a metric of the user's choice (scheduling spec 4.8).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::retain_unless_all_go;
 use crate::attributes::ScalarMetricValue;
@@ -12,7 +12,7 @@ use crate::scheduling::{Filter, SchedulingContext, invalid, name_or};
 /// Name of the type.
 pub const TYPE: &str = "endpoint-attribute-filter";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct EndpointAttributeParameters {
     attribute: String,
@@ -23,7 +23,7 @@ struct EndpointAttributeParameters {
     algorithm: Algorithm,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Algorithm {
     #[serde(rename = "type")]
@@ -31,7 +31,7 @@ struct Algorithm {
     threshold: Option<Threshold>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Threshold {
     operator: String,

@@ -4,7 +4,7 @@ mod syntax;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidate;
 use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
@@ -16,14 +16,14 @@ pub const TYPE: &str = "label-selector-filter";
 /// The type's old name.
 pub const DEPRECATED_TYPE: &str = "by-label-selector";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct LabelSelector {
     match_labels: BTreeMap<String, String>,
     match_expressions: Vec<Expression>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Expression {
     key: String,

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use executor::Stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::{InFlightLoad, LatencyPredictionInfo, PrefixCacheMatchInfo};
 use crate::candidates::Candidate;
@@ -15,7 +15,7 @@ use crate::scheduling::{Filter, SchedulingContext, invalid};
 /// Name of the type.
 pub const TYPE: &str = "prefix-cache-affinity-filter";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct PrefixAffinityParameters {
     /// Share of the prompt from which a match is sticky; not positive = the filter is off.

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use executor::Stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::LatencyPredictionInfo;
 use crate::candidates::Candidate;
@@ -15,7 +15,7 @@ use crate::scheduling::{Filter, SchedulingContext, invalid};
 /// Name of the type.
 pub const TYPE: &str = "slo-headroom-tier-filter";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HeadroomTierParameters {
     /// Chance of choosing the tier that misses its objectives.

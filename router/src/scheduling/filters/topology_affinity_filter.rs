@@ -1,6 +1,6 @@
 //! `topology-affinity-filter`: candidates near the peer (scheduling spec 4.5).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::retain_unless_all_go;
 use crate::attributes::Topology;
@@ -13,7 +13,7 @@ use crate::scheduling::{Filter, SchedulingContext, invalid, name_or};
 /// Name of the type.
 pub const TYPE: &str = "topology-affinity-filter";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct TopologyFilterParameters {
     /// The loosest level that is near enough; empty = host.

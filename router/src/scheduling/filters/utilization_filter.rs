@@ -1,6 +1,6 @@
 //! `utilization-filter`: candidates below caps on load (scheduling spec 4.6).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::retain_unless_all_go;
 use crate::attributes::InFlightLoad;
@@ -12,7 +12,7 @@ use crate::scheduling::{Filter, SchedulingContext, invalid, name_or};
 /// Name of the type.
 pub const TYPE: &str = "utilization-filter";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct UtilizationParameters {
     conditions: Vec<ConditionParameters>,
@@ -22,7 +22,7 @@ struct UtilizationParameters {
     in_flight_load_producer_name: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct ConditionParameters {
     metric: String,

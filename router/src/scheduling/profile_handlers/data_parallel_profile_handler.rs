@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{only_result, primary_port, single};
 use crate::candidates::Candidates;
@@ -14,7 +14,7 @@ use crate::scheduling::{ProfileHandler, ProfileResults, SchedulingResult};
 /// Name of the type.
 pub const TYPE: &str = "data-parallel-profile-handler";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct DataParallelParameters {
     /// The port that requests go to.

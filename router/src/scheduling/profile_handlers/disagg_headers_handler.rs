@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidates;
 use crate::error::PluginError;
@@ -23,7 +23,7 @@ const PREFILL_HEADER: &str = "x-prefiller-host-port";
 /// `host:port` of each encode endpoint, separated by commas.
 const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HeadersParameters {
     prefill_profile: String,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{only_result, single};
 use crate::candidates::Candidates;
@@ -14,7 +14,7 @@ use crate::scheduling::{ProfileHandler, ProfileResults, SchedulingResult};
 /// Name of the type.
 pub const TYPE: &str = "header-profile-handler";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HeaderProfileParameters {
     /// The header; blank = `epp-profile`.

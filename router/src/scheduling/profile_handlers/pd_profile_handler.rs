@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{decider, disagg_profile_handler, first_target, no_decode_worker, primary_port};
 use crate::candidates::Candidates;
@@ -14,7 +14,7 @@ use crate::scheduling::{Decider, ProfileHandler, ProfileResults, SchedulingResul
 /// Name of the type.
 pub const TYPE: &str = "pd-profile-handler";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct PdParameters {
     decode_profile: String,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::InFlightLoad;
 use crate::candidates::Candidate;
@@ -13,7 +13,7 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory};
 /// Name of the type.
 pub const TYPE: &str = "active-request-scorer";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct ActiveRequestParameters {
     /// Requests up to which an endpoint counts as idle; negative = 0.

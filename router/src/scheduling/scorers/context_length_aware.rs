@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidate;
 use crate::data_key::{resolve, well_known};
@@ -19,7 +19,7 @@ const NEUTRAL: f64 = 0.5;
 /// The best score of an endpoint whose range the prompt misses.
 const OUTSIDE: f64 = 0.3;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct ContextLengthParameters {
     /// The label that holds an endpoint's range, `min-max`. Unit: tokens.

@@ -1,6 +1,6 @@
 //! `endpoint-attribute-scorer`: a linear score of a metric of the user's choice (scheduling spec 5.9).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::ScalarMetricValue;
 use crate::candidates::Candidate;
@@ -11,14 +11,14 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory, invalid};
 /// Name of the type.
 pub const TYPE: &str = "endpoint-attribute-scorer";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct EndpointAttributeParameters {
     attribute_key: String,
     algorithm: Algorithm,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Algorithm {
     #[serde(rename = "type")]
@@ -26,18 +26,18 @@ struct Algorithm {
     normalization: Option<Normalization>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Normalization {
     adaptive_range: Option<AdaptiveRange>,
     fixed_range: Option<FixedRange>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct AdaptiveRange {}
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct FixedRange {
     min: f64,

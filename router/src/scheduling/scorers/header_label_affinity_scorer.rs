@@ -1,6 +1,6 @@
 //! `header-label-affinity-scorer`: endpoints whose label equals a request header (scheduling spec 5.8).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidate;
 use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
@@ -9,7 +9,7 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory, invalid, name
 /// Name of the type.
 pub const TYPE: &str = "header-label-affinity-scorer";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HeaderLabelParameters {
     header_name: String,

@@ -3,7 +3,7 @@
 mod bucket;
 mod composite;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use self::bucket::{Headroom, Strategy};
 use self::composite::Composite;
@@ -16,7 +16,7 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory};
 /// Name of the type.
 pub const TYPE: &str = "latency-scorer";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct LatencyParameters {
     ttft_weight: f64,

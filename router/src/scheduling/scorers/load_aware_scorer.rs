@@ -1,6 +1,6 @@
 //! `load-aware-scorer`: from 0.5 for an empty queue down to 0 for a full one (scheduling spec 5.5).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidate;
 use crate::plugin::{FactoryError, Handle, Instance, Parameters, Roles};
@@ -15,7 +15,7 @@ const DEFAULT_THRESHOLD: i64 = 128;
 /// Score of an empty queue.
 const BEST: f64 = 0.5;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct LoadAwareParameters {
     /// Queue length that scores zero; not positive = the default.

@@ -1,7 +1,7 @@
 //! `mm-embeddings-cache-scorer`: the share of the multimodal input that the endpoint has encoded before
 //! (scheduling spec 5.13).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::{EncoderCacheMatchInfo, EncoderItem};
 use crate::candidates::Candidate;
@@ -12,7 +12,7 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory};
 /// Name of the type.
 pub const TYPE: &str = "mm-embeddings-cache-scorer";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct EncoderCacheParameters {
     /// Whose matches to read; empty = the default producer's.

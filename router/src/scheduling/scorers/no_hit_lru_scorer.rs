@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use executor::{Instant, Rt};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::lru::Lru;
@@ -42,7 +42,7 @@ const DUMPED: usize = 100;
 /// Key of a request's record of whether it was cold.
 const COLD: &str = "cold";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct NoHitLruParameters {
     /// Endpoints that are remembered; not positive = the default.

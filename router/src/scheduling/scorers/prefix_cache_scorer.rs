@@ -1,6 +1,6 @@
 //! `prefix-cache-scorer`: how much of the prompt the endpoint holds (scheduling spec 5.10).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::PrefixCacheMatchInfo;
 use crate::candidates::Candidate;
@@ -11,7 +11,7 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory, invalid};
 /// Name of the type.
 pub const TYPE: &str = "prefix-cache-scorer";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct PrefixCacheParameters {
     /// Whose matches to read; empty = the default producer's.

@@ -1,6 +1,6 @@
 //! `token-load-scorer`: the fewer tokens this router has in flight there, the better (scheduling spec 5.14).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::{InFlightLoad, UncachedRequestTokens};
 use crate::candidates::Candidate;
@@ -14,7 +14,7 @@ pub const TYPE: &str = "token-load-scorer";
 /// Tokens in flight that score zero, where the configuration does not say.
 const DEFAULT_THRESHOLD: i64 = 4_194_304;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct TokenLoadParameters {
     /// Tokens in flight that score zero; not positive = the default.

@@ -1,6 +1,6 @@
 //! `topology-affinity-scorer`: the nearer to the peer, the better (scheduling spec 5.16).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::Topology;
 use crate::candidates::Candidate;
@@ -12,7 +12,7 @@ use crate::scheduling::{SchedulingContext, Scorer, ScorerCategory};
 /// Name of the type.
 pub const TYPE: &str = "topology-affinity-scorer";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct TopologyParameters {
     /// Whose topology to read; empty = the default producer's.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Strategy;
 use super::sessions::{Sessions, Source};
@@ -19,7 +19,7 @@ const SESSION_HEADER: &str = "x-session-id";
 const DEFAULT_TTL: Duration = Duration::from_secs(300);
 const DEFAULT_SWEEP: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct SessionParameters {
     /// `encoded_endpoint_header` or `session_id`; only its own block counts.
@@ -40,13 +40,13 @@ impl Default for SessionParameters {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct TokenParameters {
     header: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct SessionIdParameters {
     /// Where to look for the id, in this order.
@@ -57,7 +57,7 @@ struct SessionIdParameters {
     eviction_sweep_seconds: f64,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct SourceParameters {
     header: String,

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::plugin::{ParameterError, Parameters};
 
 /// What a configuration says of the policy.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ProgramAwareParameters {
     /// How programs are scored; `las`, or empty for the same.

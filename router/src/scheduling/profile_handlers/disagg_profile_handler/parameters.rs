@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Decision;
 use crate::plugin::{FactoryError, Handle, Parameters};
@@ -40,7 +40,7 @@ impl StageOrder {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Nested {
     stage_order: String,
@@ -48,7 +48,7 @@ struct Nested {
     deciders: Deciders,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Stages {
     decode: String,
@@ -56,7 +56,7 @@ struct Stages {
     encode: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Deciders {
     prefill: String,
@@ -64,7 +64,7 @@ struct Deciders {
 }
 
 /// The form of earlier releases.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Flat {
     stage_order: String,
