@@ -5,11 +5,13 @@ pub mod utilization_detector;
 
 use std::rc::Rc;
 
-use executor::Instant;
+use executor::{Instant, WallTime};
+use futures::future::LocalBoxFuture;
 
 use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, InferenceError};
 use crate::plugin::{Factory, ParameterError};
+use crate::request::InferenceRequest;
 
 /// The saturation detector types that are built, each with its factory.
 pub const TYPES: &[(&str, Factory)] = &[
@@ -17,10 +19,49 @@ pub const TYPES: &[(&str, Factory)] = &[
     (utilization_detector::TYPE, utilization_detector::factory),
 ];
 
+/// A list of endpoints, shared.
+pub type EndpointList = Rc<Vec<Rc<Endpoint>>>;
+
+/// What admission needs to know of a request beside itself.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// Now.
+    pub now: Instant,
+    /// When the request's headers came.
+    pub received: WallTime,
+    /// Until when its client waits, where that is known.
+    pub deadline: Option<Instant>,
+    /// Model as the client named it.
+    pub incoming_model: &'a str,
+    /// Finds the endpoints that the request may go to.
+    pub candidates: &'a dyn Fn() -> EndpointList,
+}
+
+/// Whether a request may go on: at once, or after waiting.
+pub enum Admitted<'a> {
+    /// Known.
+    Ready(Result<(), InferenceError>),
+    /// To be waited for. Dropping the future is a client that went away.
+    Pending(LocalBoxFuture<'a, Result<(), InferenceError>>),
+}
+
+/// Lets requests pass before they have candidates.
+pub trait Admission {
+    /// Lets `request` pass or not; may leave attributes on it.
+    fn admit<'a>(&'a self, request: &'a mut InferenceRequest, asking: Asking<'a>) -> Admitted<'a>;
+}
+
 /// Measures how full a pool is.
 pub trait SaturationDetector {
     /// Returns the type of the detector.
     fn plugin_type(&self) -> &'static str;
+
+    /// Returns how much one more request adds to the saturation of `endpoints`, and up to when the detector has seen
+    /// requests that were sent there; `None` for one that sees them at once, or nothing at all.
+    fn unseen(&self, endpoints: &[Rc<Endpoint>]) -> Option<(f64, Instant)> {
+        let _ = endpoints;
+        None
+    }
 
     /// Returns the saturation of `endpoints`: 1.0 = full, more = oversubscribed. Not clamped, may be NaN.
     fn saturation(&self, endpoints: &[Rc<Endpoint>], now: Instant) -> f64;
@@ -38,15 +79,15 @@ impl LegacyAdmission {
         LegacyAdmission { detector }
     }
 
-    /// Lets a request of `priority` pass or not. `candidates` is called for sheddable requests alone.
+    /// Lets a request of `priority` pass or refuses it. `candidates` is called for sheddable requests alone.
     ///
     /// # Errors
     /// [`ErrorCode::ResourceExhausted`] for a sheddable request on a full pool.
-    pub fn admit(
+    pub fn decide(
         &self,
         priority: i64,
         now: Instant,
-        candidates: impl FnOnce() -> Rc<Vec<Rc<Endpoint>>>,
+        candidates: impl FnOnce() -> EndpointList,
     ) -> Result<(), InferenceError> {
         // A saturation that is no number is not a full pool.
         let full = || self.detector.saturation(&candidates(), now) >= 1.0;
@@ -55,6 +96,27 @@ impl LegacyAdmission {
             return Err(InferenceError::new(ErrorCode::ResourceExhausted, message));
         }
         Ok(())
+    }
+}
+
+impl Admission for LegacyAdmission {
+    fn admit<'a>(&'a self, request: &'a mut InferenceRequest, asking: Asking<'a>) -> Admitted<'a> {
+        Admitted::Ready(self.decide(request.priority, asking.now, asking.candidates))
+    }
+}
+
+impl std::fmt::Debug for Asking<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asking").field("incoming_model", &self.incoming_model).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Admitted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Admitted::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
+            Admitted::Pending(_) => f.write_str("Pending"),
+        }
     }
 }
 

@@ -13,8 +13,10 @@ mod model_rewrites;
 mod response;
 
 pub use hooks::Hooks;
+pub use locate::PoolLocator;
 pub use model_rename::ModelRename;
 pub use model_rewrites::{ModelRewrites, RewriteRule, RewriteTarget};
+use response::Evictable;
 pub use response::ResponseTracker;
 
 use std::cell::RefCell;
@@ -23,15 +25,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use executor::{Rt, Stream};
+use executor::{Rt, Stream, WallTime};
 use serde_json::Value;
 
-use crate::admission::LegacyAdmission;
+use crate::admission::{Admission, Admitted, Asking};
 use crate::attributes::PrefixCacheMatchInfo;
 use crate::candidates::Candidates;
 use crate::data_key::{self, DataKey, well_known};
 use crate::endpoint::{Endpoint, EndpointMetadata};
 use crate::error::{ErrorCode, InferenceError, PluginError};
+use crate::flow_control::candidates::Locator;
+use crate::flow_control::eviction::{RequestEvictor, Signal};
 use crate::headers::Headers;
 use crate::request::{CompletionCall, InferenceRequest, ParsedBody, Payload, json};
 use crate::request_control::{Metadata, Produced};
@@ -76,6 +80,8 @@ pub struct RequestInput {
     pub size_bytes: usize,
     /// What the proxy says of the request.
     pub metadata: Metadata,
+    /// When the headers came; `None` = just now.
+    pub received: Option<WallTime>,
 }
 
 /// Where a request goes, and with what.
@@ -93,6 +99,8 @@ pub struct Routed {
     pub stream: bool,
     /// Whether the response passes unseen: the tracker is to be dropped once the request has been forwarded.
     pub skip_response_processing: bool,
+    /// Fires when the request is to break off, if it can be evicted.
+    pub eviction: Option<Signal>,
     /// Follows the response; dropping it ends it.
     pub response: ResponseTracker,
 }
@@ -146,7 +154,10 @@ pub struct Director {
     rt: Rt,
     pool: Rc<dyn Pool>,
     scheduler: Scheduler,
-    admission: LegacyAdmission,
+    admission: Box<dyn Admission>,
+    locator: Rc<dyn Locator>,
+    /// Follows requests in flight, where they may be evicted.
+    evictor: Option<Rc<RequestEvictor>>,
     hooks: Rc<Hooks>,
     options: DirectorOptions,
     /// What conditional decode looks at, whatever producer is configured (request-control spec 2.2).
@@ -163,7 +174,7 @@ impl Director {
         rt: Rt,
         pool: Rc<dyn Pool>,
         scheduler: Scheduler,
-        admission: LegacyAdmission,
+        admission: impl Admission + 'static,
         hooks: Hooks,
         options: DirectorOptions,
     ) -> Self {
@@ -172,13 +183,26 @@ impl Director {
             rewrite_draws: RefCell::new(rt.stream("model-rewrite")),
             bodyless_draws: RefCell::new(rt.stream("bodyless-request")),
             prefix_key: data_key::resolve(well_known::PREFIX_CACHE_MATCH_INFO, ""),
+            locator: Rc::new(PoolLocator::new(Rc::clone(&pool), options.disable_endpoint_subset_filter)),
             hooks: Rc::new(hooks),
             rt,
             pool,
             scheduler,
-            admission,
+            admission: Box::new(admission),
+            evictor: None,
             options,
         }
+    }
+
+    /// Finds candidates by `locator`, and lets `evictor`, if there is one, follow what is dispatched.
+    pub fn with_flow_control(
+        mut self,
+        locator: Rc<dyn Locator>,
+        evictor: Option<Rc<RequestEvictor>>,
+    ) -> Self {
+        self.locator = locator;
+        self.evictor = evictor;
+        self
     }
 
     /// Returns the plugins of each hook.
@@ -194,7 +218,7 @@ impl Director {
     /// # Cancel safety
     /// Dropping the future is a client that went away: what hooks have taken is given back.
     pub async fn handle_request(&self, input: RequestInput) -> Result<Routed, PluginError> {
-        let RequestInput { mut headers, mut body, size_bytes, metadata } = input;
+        let RequestInput { mut headers, mut body, size_bytes, metadata, received } = input;
         let request_id = self.request_id(&mut headers);
         let incoming_model = body.model.clone();
         let target_model = self.rewrite_model(&headers, &mut body)?;
@@ -216,8 +240,18 @@ impl Director {
             let agent = request.attributes.get::<String>("agent-identity").filter(|id| !id.is_empty());
             request.fairness_id = agent.map_or(headers::DEFAULT_FAIRNESS_ID, String::as_str).to_owned();
         }
-        self.admission.admit(request.priority, self.rt.now(), || self.locate(&metadata))?;
-        let mut candidates = self.screened(&request, self.locate(&metadata))?;
+        let asking = Asking {
+            now: self.rt.now(),
+            received: received.unwrap_or_else(|| self.rt.wall()),
+            deadline: None,
+            incoming_model: &incoming_model,
+            candidates: &|| self.locator.locate(&metadata),
+        };
+        match self.admission.admit(&mut request, asking) {
+            Admitted::Ready(admitted) => admitted?,
+            Admitted::Pending(turn) => turn.await?,
+        }
+        let mut candidates = self.screened(&request, self.locator.locate(&metadata))?;
         self.produce(&mut request, &mut candidates).await;
         self.admit(&request, &candidates)?;
         let result = self
@@ -286,15 +320,6 @@ impl Director {
             }
         }
         Ok(target)
-    }
-
-    fn locate(&self, metadata: &Metadata) -> Rc<Vec<Rc<Endpoint>>> {
-        let endpoints = self.pool.endpoints();
-        if self.options.disable_endpoint_subset_filter {
-            endpoints
-        } else {
-            locate::locate(&endpoints, metadata)
-        }
     }
 
     /// Keeps the candidates that every screener keeps; each sees all of them.
@@ -393,6 +418,14 @@ impl Director {
             ResponseTracker::new(Rc::clone(&self.hooks), Some(request), Some(target), request_id);
         let request = tracker.request.as_mut().expect("the tracker was made with the request");
         self.pre_request(request, &result, candidates)?;
+        let id = request.headers.get(headers::REQUEST_ID).unwrap_or_default();
+        let tracked = self.evictor.as_ref().and_then(|evictor| {
+            let signal = evictor.dispatched(id, request.priority)?;
+            Some((signal, Evictable::new(Rc::clone(evictor), id)))
+        });
+        let (eviction, evictable) = tracked.unzip();
+        tracker.evictable = evictable;
+        let request = tracker.request.as_mut().expect("the tracker was made with the request");
 
         let body = request.body.as_mut();
         let (body, stream, skip_response_processing) = match body {
@@ -415,6 +448,7 @@ impl Director {
             incoming_model,
             stream,
             skip_response_processing,
+            eviction,
             response: tracker,
         })
     }

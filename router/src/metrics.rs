@@ -8,6 +8,7 @@
 //! the families are our own: those of the common client libraries sit behind locks and come out in the order of
 //! a randomly seeded map.
 
+mod bounded;
 pub mod catalogue;
 mod family;
 
@@ -16,14 +17,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+pub use bounded::{Bounded, MOST, OTHER};
 pub use family::Kind;
 
 use catalogue::Definition;
-use family::Family;
+use family::{Data, Family};
 
 /// The metrics that are in use. Cheap to clone: all clones are one registry.
 #[derive(Clone, Debug, Default)]
-pub struct Registry(Rc<RefCell<BTreeMap<&'static str, Registered>>>);
+pub struct Registry {
+    families: Rc<RefCell<BTreeMap<&'static str, Registered>>>,
+    models: Bounded,
+    fairness_ids: Bounded,
+}
 
 #[derive(Clone, Debug)]
 struct Registered {
@@ -49,6 +55,16 @@ impl Registry {
         Metric { family, twin: twin.map(Rc::new) }
     }
 
+    /// Returns the models, incoming and target, that labels show.
+    pub fn models(&self) -> &Bounded {
+        &self.models
+    }
+
+    /// Returns the fairness ids that labels show.
+    pub fn fairness_ids(&self) -> &Bounded {
+        &self.fairness_ids
+    }
+
     fn family(
         &self,
         name: &'static str,
@@ -56,7 +72,7 @@ impl Registry {
         labels: &'static [&'static str],
         help: impl FnOnce() -> String,
     ) -> Rc<Family> {
-        let mut all = self.0.borrow_mut();
+        let mut all = self.families.borrow_mut();
         let registered = all
             .entry(name)
             .or_insert_with(|| Registered { family: Rc::new(Family::new(kind, labels)), help: help() });
@@ -66,7 +82,7 @@ impl Registry {
     /// Returns the page for Prometheus, text format 0.0.4: families by name, series by label values.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for (name, Registered { family, help }) in self.0.borrow().iter() {
+        for (name, Registered { family, help }) in self.families.borrow().iter() {
             family.write(name, help, &mut text);
         }
         text
@@ -108,6 +124,16 @@ impl Metric {
         self.each(labels, |family, labels| family.observe(labels, value));
     }
 
+    /// Returns the series with these labels for many writes; it exists from now on. One that is removed meanwhile is
+    /// written and not shown.
+    pub fn series(&self, labels: &[&str]) -> Series {
+        let twin = self.twin.as_ref().map(|twin| {
+            let labels: Vec<&str> = twin.picks.iter().map(|&at| labels[at]).collect();
+            twin.family.series(&labels)
+        });
+        Series { data: self.family.series(labels), twin }
+    }
+
     /// Returns the value of a counter or gauge, the sum of a histogram, `None` where there is no such series.
     pub fn value(&self, labels: &[&str]) -> Option<f64> {
         self.family.value(labels)
@@ -129,6 +155,33 @@ impl Metric {
             let labels: Vec<&str> = twin.picks.iter().map(|&at| labels[at]).collect();
             write(&twin.family, &labels);
         }
+    }
+}
+
+/// One series of a metric and of its twin.
+#[derive(Clone, Debug)]
+pub struct Series {
+    data: Rc<Data>,
+    twin: Option<Rc<Data>>,
+}
+
+impl Series {
+    /// Adds to a counter or gauge.
+    pub fn add(&self, amount: f64) {
+        self.data.add(amount);
+        self.twin.iter().for_each(|twin| twin.add(amount));
+    }
+
+    /// Sets a gauge.
+    pub fn set(&self, value: f64) {
+        self.data.set(value);
+        self.twin.iter().for_each(|twin| twin.set(value));
+    }
+
+    /// Counts an observation in a histogram.
+    pub fn observe(&self, value: f64) {
+        self.data.observe(value);
+        self.twin.iter().for_each(|twin| twin.observe(value));
     }
 }
 

@@ -17,6 +17,7 @@ use crate::config::schema::Compat;
 use crate::data_key::DataKey;
 use crate::data_layer::k8s_notification_source::GroupVersionKind;
 use crate::data_layer::{Discovery, EndpointListener, Extractor, PodListener, PollingSource};
+use crate::flow_control::eviction::{EvictionFilter, EvictionOrder};
 use crate::flow_control::fairness::FairnessPolicy;
 use crate::flow_control::ordering::OrderingPolicy;
 use crate::flow_control::usage_limits::UsageLimitPolicy;
@@ -96,6 +97,10 @@ pub struct Roles {
     pub usage_limit_policy: Option<Rc<dyn UsageLimitPolicy>>,
     /// Says how full the pool is.
     pub saturation_detector: Option<Rc<dyn SaturationDetector>>,
+    /// Says which requests in flight may be evicted.
+    pub eviction_filter: Option<Rc<dyn EvictionFilter>>,
+    /// Says which of them is evicted first.
+    pub eviction_order: Option<Rc<dyn EvictionOrder>>,
     /// Works at intervals, each at its own.
     pub periodic: Vec<Rc<dyn Periodic>>,
     /// Shows its state.

@@ -1,9 +1,15 @@
 //! `flow_control/`: policies, detectors, queues and the whole controller.
 
+mod admission;
+mod candidates;
 mod config;
+mod director;
+mod eviction;
+mod eviction_stream;
 mod fairness;
 mod given;
 mod ordering;
+mod processor;
 mod queue;
 mod saturation;
 mod usage_limits;
@@ -20,6 +26,11 @@ const TOLERANCE: f64 = 1e-9;
 pub(crate) fn run(file: &str, case: &Value) -> Outcome {
     let (given, then) = (&case["given"], &case["then"]);
     match file {
+        "flow_control/admission" => admission::run(given, then),
+        "flow_control/candidates" => candidates::run(given, then),
+        "flow_control/eviction" => eviction::run(given, then),
+        "flow_control/eviction_stream" => eviction_stream::run(given, then),
+        "flow_control/processor" => processor::run(given, then),
         "flow_control/config" => config::run(given, then),
         "flow_control/fairness" => fairness::run(given, then),
         "flow_control/ordering" => ordering::run(given, then),

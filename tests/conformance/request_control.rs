@@ -1,6 +1,7 @@
 //! Request control: parsers, producers, plugin state (`request_control/`).
 
 mod admitters;
+mod evictor;
 mod exchanges;
 mod header_plugins;
 mod inflight_load;
@@ -26,6 +27,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/responses" => parsers::responses(case),
         "request_control/admitters" => admitters::run(case),
         "request_control/director" | "request_control/headers" => exchanges::run(case),
+        "request_control/evictor" => evictor::run(case),
         "request_control/inflight_load" => inflight_load::run(case),
         "request_control/lifecycle" => lifecycle::run(case),
         "request_control/rewrite" => rewrite::run(case),

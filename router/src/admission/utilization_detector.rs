@@ -146,6 +146,12 @@ impl SaturationDetector for UtilizationDetector {
         TYPE
     }
 
+    /// One request more waits at one of the endpoints, as far as anybody knows before the next scrape of all.
+    fn unseen(&self, endpoints: &[Rc<Endpoint>]) -> Option<(f64, Instant)> {
+        let seen = endpoints.iter().filter_map(|endpoint| endpoint.metrics.update_time).min()?;
+        Some((1.0 / (self.limits.queue_depth * endpoints.len() as f64), seen))
+    }
+
     /// Returns the mean over the endpoints; one without fresh metrics counts as full, and so does an empty pool.
     fn saturation(&self, endpoints: &[Rc<Endpoint>], now: Instant) -> f64 {
         let (mut sum, mut stale) = (0.0, 0);

@@ -106,7 +106,7 @@ impl ServeArgs {
     }
 
     async fn serve(self, rt: Rt, config: RouterConfig) -> Result<(), Failure> {
-        let Embedded { core, handle, proxy, datastore, plugins, discovery, notices, .. } =
+        let Embedded { core, handle, proxy, datastore, plugins, discovery, notices, flow_control, .. } =
             embed::build(&rt, config).map_err(Failure::Configuration)?;
         for notice in &notices {
             tracing::warn!("{notice}");
@@ -139,6 +139,9 @@ impl ServeArgs {
         }
         let signal = executor::termination().await;
         tracing::info!(signal, "draining");
+        if let Some(flow_control) = flow_control {
+            flow_control.shut_down();
+        }
         drop(stop);
         match select(serving, pin!(executor::termination())).await {
             Either::Left((Ok(true), _)) => {}

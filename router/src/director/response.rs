@@ -2,6 +2,7 @@ use std::rc::Rc;
 
 use super::hooks::Hooks;
 use crate::endpoint::EndpointMetadata;
+use crate::flow_control::eviction::RequestEvictor;
 use crate::headers::Headers;
 use crate::request::InferenceRequest;
 use crate::request_control::{Metadata, ResponseRecord, Usage};
@@ -19,6 +20,27 @@ pub struct ResponseTracker {
     record: ResponseRecord,
     begun: bool,
     ended: bool,
+    /// Where the request can be evicted, until its end.
+    pub(super) evictable: Option<Evictable>,
+}
+
+/// A request that an evictor follows; dropped, it is followed no more.
+#[derive(Debug)]
+pub(super) struct Evictable {
+    evictor: Rc<RequestEvictor>,
+    id: Rc<str>,
+}
+
+impl Evictable {
+    pub(super) fn new(evictor: Rc<RequestEvictor>, id: &str) -> Self {
+        Evictable { evictor, id: id.into() }
+    }
+}
+
+impl Drop for Evictable {
+    fn drop(&mut self) {
+        self.evictor.ended(&self.id);
+    }
 }
 
 impl ResponseTracker {
@@ -29,7 +51,7 @@ impl ResponseTracker {
         request_id: String,
     ) -> Self {
         let record = ResponseRecord { request_id, ..ResponseRecord::default() };
-        ResponseTracker { hooks, request, target, record, begun: false, ended: false }
+        ResponseTracker { hooks, request, target, record, begun: false, ended: false, evictable: None }
     }
 
     /// Returns the request, `None` for one that the director never saw.
@@ -76,6 +98,9 @@ impl ResponseTracker {
         self.record.end_of_stream = end;
         for hook in &self.hooks.response_body {
             hook.plugin.response_body(self.request.as_ref(), &mut self.record, self.target.as_ref());
+        }
+        if end {
+            self.evictable = None;
         }
     }
 }

@@ -4,6 +4,7 @@ use executor::Sim;
 use serde_json::json;
 
 use super::*;
+use crate::admission::LegacyAdmission;
 use crate::candidates::Candidate;
 use crate::config::assembly::Assembly;
 use crate::config::loader::{Options, load};

@@ -13,7 +13,7 @@ fn the_catalogue_is_sorted_and_every_metric_can_be_taken() {
         }
     }
     let twins = CATALOGUE.iter().filter(|definition| definition.twin.is_some()).count();
-    assert_eq!(registry.0.borrow().len(), names.len() + twins);
+    assert_eq!(registry.families.borrow().len(), names.len() + twins);
     assert_eq!(registry.text(), "", "nothing is shown before it has a series");
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Route {
     pub(crate) renamed: Option<Renamed>,
     /// Whether the response passes unseen.
     pub(crate) skip_response_processing: bool,
+    /// Told when the request is to break off; `None` for one that cannot be evicted.
+    pub(crate) evicted: Option<oneshot::Receiver<()>>,
     /// Follows the response.
     pub(crate) ticket: Ticket,
 }
@@ -187,6 +189,7 @@ impl Core {
                             body: None,
                             renamed: None,
                             skip_response_processing: false,
+                            evicted: None,
                             ticket,
                         })
                     })));
@@ -269,6 +272,14 @@ impl Core {
                 destination_header,
                 body: Some(routed.body),
                 skip_response_processing: routed.skip_response_processing,
+                evicted: routed.eviction.map(|signal| {
+                    let (evict, evicted) = self.rt.oneshot();
+                    // A response that has ended hears of nothing any more.
+                    signal.on_fire(move || {
+                        let _ = evict.send(());
+                    });
+                    evicted
+                }),
                 ticket: self.follow(Followed { tracker: routed.response, measured }),
             })
         });

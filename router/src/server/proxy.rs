@@ -1,12 +1,15 @@
 //! The reverse proxy: from a client's request to a model server's response.
 
-use std::pin::pin;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use executor::Rt;
 use executor::http::{Body, Endpoint, SendError};
+use executor::sync::oneshot;
 use futures::future::{Either, select};
 use http::{HeaderMap, Request, Response, header, request};
 
@@ -17,7 +20,10 @@ use super::idle_limit;
 use super::request_body;
 use super::request_head;
 use super::response_body;
+use crate::director::headers::DROPPED_REASON;
 use crate::director::{ForwardedBody, RequestInput};
+use crate::error::{ErrorCode, InferenceError};
+use crate::flow_control::eviction::EVICTED;
 use crate::headers::Headers;
 use crate::request::{CompletionCall, ParsedBody, ParserRegistry, Payload, RequestKind};
 
@@ -124,6 +130,7 @@ impl Proxy {
                     attempt += 1;
                 }
                 Err(Failure::Late) => return self.late(&endpoint),
+                Err(Failure::Evicted) => return error_response::inference_error(&evicted()),
             }
         }
     }
@@ -132,7 +139,7 @@ impl Proxy {
     async fn send(
         &self,
         head: &request::Parts,
-        route: Route,
+        mut route: Route,
         may_move: bool,
     ) -> Result<Response<Body>, Failure> {
         let mut request = Request::new(Body::Empty);
@@ -150,16 +157,37 @@ impl Proxy {
         }
         let exchange = self.rt.http().send(&route.endpoint, request);
         let exchange = self.rt.timeout(self.options.response_timeout, exchange);
-        let sent = if may_move {
-            match select(pin!(exchange), pin!(self.core.falls_silent(&route.endpoint))).await {
+        let sent = if may_move || route.evicted.is_some() {
+            let broken_off = self.broken_off(&route.endpoint, may_move, route.evicted.as_mut());
+            match select(pin!(exchange), pin!(broken_off)).await {
                 Either::Left((sent, _)) => sent,
-                Either::Right(((), _)) => return Err(Failure::Silent),
+                // Dropping the request closes the connection, and the model server stops.
+                Either::Right((failure, _)) => return Err(failure),
             }
         } else {
             exchange.await
         };
         let response = sent.map_err(|_| Failure::Late)?.map_err(Failure::Send)?;
         Ok(self.answer(route, response).await)
+    }
+
+    /// Waits until a request that has no response yet is to be given up.
+    async fn broken_off(
+        &self,
+        endpoint: &Endpoint,
+        may_move: bool,
+        evicted: Option<&mut oneshot::Receiver<()>>,
+    ) -> Failure {
+        let silent = async {
+            match may_move {
+                true => self.core.falls_silent(endpoint).await,
+                false => pending().await,
+            }
+        };
+        match select(pin!(silent), pin!(told(evicted))).await {
+            Either::Left(_) => Failure::Silent,
+            Either::Right(_) => Failure::Evicted,
+        }
     }
 
     /// Turns the model server's response into the client's.
@@ -185,6 +213,7 @@ impl Proxy {
             parser,
             route.renamed,
             route.ticket,
+            route.evicted,
             self.core.watches_chunks(),
         );
         Response::from_parts(head, body)
@@ -201,6 +230,27 @@ enum Failure {
     Send(SendError),
     Silent,
     Late,
+    Evicted,
+}
+
+/// Waits until a request is evicted. One whose evictor is gone never is.
+async fn told(evicted: Option<&mut oneshot::Receiver<()>>) {
+    match evicted {
+        None => pending().await,
+        Some(evicted) => {
+            poll_fn(|cx| match Pin::new(&mut *evicted).poll(cx) {
+                Poll::Ready(Ok(())) => Poll::Ready(()),
+                _ => Poll::Pending,
+            })
+            .await;
+        }
+    }
+}
+
+/// The failure of a request that made room for another (flow-control spec 13.3).
+fn evicted() -> InferenceError {
+    InferenceError::new(ErrorCode::ResourceExhausted, "request evicted by flow control")
+        .with_header(DROPPED_REASON, EVICTED)
 }
 
 /// The body of a request that never was text.

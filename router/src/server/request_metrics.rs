@@ -7,11 +7,8 @@ use executor::Instant;
 
 use crate::director::ResponseTracker;
 use crate::director::headers::DEFAULT_FAIRNESS_ID;
-use crate::metrics::{Metric, Registry};
+use crate::metrics::{Bounded, MOST, Metric, OTHER, Registry};
 use crate::request_control::Usage;
-
-/// Most different texts that a label shows: clients choose them (configuration spec 11.5).
-const MOST: usize = 1000;
 
 /// How many models are shown of those that no model server has answered for: one costs 16 kB of the page, and any
 /// client can invent some. A model that has been served is shown from its next request on, up to [`MOST`].
@@ -20,9 +17,6 @@ const MOST_UNSERVED: usize = 50;
 /// Most sets of label values that are shown. Beyond, the fairness id of new ones is [`OTHER`]: models and fairness
 /// ids that are admitted each by itself could still be paired a million times.
 const MOST_SETS: usize = 2000;
-
-/// What the texts beyond are shown as.
-const OTHER: &str = "other";
 
 /// The metrics of requests.
 pub(super) struct RequestMetrics {
@@ -57,7 +51,7 @@ impl RequestMetrics {
         let metric = |name: &str| registry.metric(&format!("llm_d_epp_request_{name}"));
         RequestMetrics {
             models: Models::default(),
-            fairness_ids: Bounded::default(),
+            fairness_ids: registry.fairness_ids().clone(),
             sets: RefCell::default(),
             total: metric("total"),
             errors: metric("error_total"),
@@ -183,25 +177,6 @@ impl Models {
         } else if !name.is_empty() && shown.len() < MOST {
             shown.insert(name.to_owned(), true);
         }
-    }
-}
-
-/// A set of texts that grows up to [`MOST`].
-#[derive(Default)]
-struct Bounded(RefCell<BTreeSet<String>>);
-
-impl Bounded {
-    /// Returns the text where it is admitted, as the first ones are for ever; else [`OTHER`]. Empty stays empty.
-    fn admit<'a>(&self, text: &'a str) -> &'a str {
-        let mut known = self.0.borrow_mut();
-        if text.is_empty() || known.contains(text) {
-            return text;
-        }
-        if known.len() >= MOST {
-            return OTHER;
-        }
-        known.insert(text.to_owned());
-        text
     }
 }
 

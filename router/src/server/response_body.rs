@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use executor::http::{Body, SendError};
+use executor::sync::oneshot;
 use http_body::{Frame, SizeHint};
 
 use super::core::{Renamed, Ticket};
@@ -26,6 +27,7 @@ pub(super) fn follow(
     parser: Option<Arc<dyn Parser>>,
     renamed: Option<Renamed>,
     ticket: Ticket,
+    evicted: Option<oneshot::Receiver<()>>,
     every_chunk: bool,
 ) -> Body {
     let content_type = headers.get("content-type").unwrap_or_default();
@@ -33,7 +35,7 @@ pub(super) fn follow(
     let usage =
         UsageReader { headers, parser, streaming, kept: BytesMut::new(), overflown: false, latest: None };
     let rename = renamed.map(|names| ModelRename::new(&names.incoming, &names.target));
-    let followed = Followed { body, usage, rename, ticket: Some(ticket), every_chunk, begun: false };
+    let followed = Followed { body, usage, rename, ticket: Some(ticket), evicted, every_chunk, begun: false };
     Body::stream(followed)
 }
 
@@ -43,6 +45,8 @@ struct Followed {
     rename: Option<ModelRename>,
     /// `None` behind the end. Dropped before it, it tells that the response broke off.
     ticket: Option<Ticket>,
+    /// Told when the response is to break off.
+    evicted: Option<oneshot::Receiver<()>>,
     every_chunk: bool,
     begun: bool,
 }
@@ -74,6 +78,17 @@ impl http_body::Body for Followed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, SendError>>> {
         let this = &mut *self;
+        if let Some(evicted) = &mut this.evicted
+            && let Poll::Ready(told) = Pin::new(evicted).poll(cx)
+        {
+            this.evicted = None;
+            if told.is_ok() && this.ticket.take().is_some() {
+                // Dropped unread, the model server's response is closed, and the model server stops.
+                this.body = Body::Empty;
+                let why = "the request was evicted by flow control";
+                return Poll::Ready(Some(Err(SendError::body(why))));
+            }
+        }
         match std::task::ready!(Pin::new(&mut this.body).poll_frame(cx)) {
             Some(Ok(frame)) => {
                 let frame = match frame.into_data() {

@@ -5,9 +5,10 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value};
 
 use super::message::{Answer, Answers, Event, Field, Message, Outgoing};
-use crate::director::headers::{DESTINATION, DESTINATION_SCORES, is_system_owned};
+use crate::director::headers::{DESTINATION, DESTINATION_SCORES, DROPPED_REASON, is_system_owned};
 use crate::director::{Director, ForwardedBody, ModelRename, RequestInput, ResponseTracker, Routed};
 use crate::error::{ErrorCode, InferenceError, PluginError};
+use crate::flow_control::eviction::{EVICTED, Signal};
 use crate::headers::Headers;
 use crate::request::{ParseError, Parser, ParserRegistry};
 use crate::request_control::{Metadata, Usage};
@@ -17,6 +18,9 @@ const CHUNK: usize = 62_000;
 
 /// Namespace of the metadata that names the chosen endpoint.
 const DESTINATION_NAMESPACE: &str = "envoy.lb";
+
+/// What an evicted client is told: too many requests.
+const EVICTED_STATUS: u16 = 429;
 
 /// Set on every response that was seen.
 const SEEN: &str = "x-went-into-resp-headers";
@@ -36,10 +40,16 @@ pub struct Exchange {
     streaming: bool,
     /// `None` before the decision and behind the end of the response.
     tracker: Option<ResponseTracker>,
+    /// Fires when the stream is to break off; `None` where it cannot be evicted.
+    eviction: Option<Signal>,
     rename: Option<ModelRename>,
     parser: Option<Arc<dyn Parser>>,
     response_headers: Headers,
     response_body: BytesMut,
+    /// Answers to a body that came before its head; `None` once the head has come.
+    before_head: Option<Vec<Outgoing>>,
+    /// Whether the response's last chunk has come: nothing follows it.
+    complete: bool,
 }
 
 /// A stream that cannot go on: it ends with a gRPC error of the code `Unknown`.
@@ -58,10 +68,13 @@ impl Exchange {
             request_body: BytesMut::new(),
             streaming: false,
             tracker: None,
+            eviction: None,
             rename: None,
             parser: None,
             response_headers: Headers::new(),
             response_body: BytesMut::new(),
+            before_head: Some(Vec::new()),
+            complete: false,
         }
     }
 
@@ -95,8 +108,20 @@ impl Exchange {
                 }
             }
             Event::RequestTrailers => Ok(Answers::default()),
-            Event::ResponseHeaders { headers } => Ok(self.response_head(&headers, message.metadata)),
-            Event::ResponseBody { chunk, end_of_stream } => Ok(self.response_chunk(chunk, end_of_stream)),
+            Event::ResponseHeaders { headers } => {
+                let mut answers = self.response_head(&headers, message.metadata);
+                answers.outgoing.extend(self.before_head.take().into_iter().flatten());
+                Ok(answers)
+            }
+            Event::ResponseBody { .. } if self.complete => Ok(Answers::default()),
+            Event::ResponseBody { chunk, end_of_stream } => {
+                self.complete = end_of_stream;
+                let mut answers = self.response_chunk(chunk, end_of_stream);
+                if let Some(held) = &mut self.before_head {
+                    held.append(&mut answers.outgoing);
+                }
+                Ok(answers)
+            }
             Event::ResponseTrailers => {
                 if let Some(tracker) = self.tracker.take() {
                     tracker.end(None);
@@ -136,11 +161,11 @@ impl Exchange {
         let headers = std::mem::take(&mut self.headers);
         let (body, parser) = self.parsers.parse(&headers, body).map_err(bad_request)?;
         self.parser = Some(Arc::clone(parser));
-        let input = RequestInput { headers, body, size_bytes, metadata };
+        let input = RequestInput { headers, body, size_bytes, metadata, received: None };
         let routed = self.director.handle_request(input).await?;
         self.streaming = routed.stream;
         let answers = answers(&routed);
-        let Routed { skip_response_processing, incoming_model, response, .. } = routed;
+        let Routed { skip_response_processing, incoming_model, response, eviction, .. } = routed;
         if skip_response_processing {
             // Dropped, the tracker gives back what the request holds at once.
             return Ok(Answers { closes: true, ..answers });
@@ -151,7 +176,23 @@ impl Exchange {
             self.rename = Some(ModelRename::new(&incoming_model, target));
         }
         self.tracker = Some(response);
+        self.eviction = eviction;
         Ok(answers)
+    }
+
+    /// Returns what fires when the stream is to break off, once the request is routed; then [`evict`](Self::evict) is to
+    /// be called.
+    pub fn eviction(&self) -> Option<&Signal> {
+        self.eviction.as_ref()
+    }
+
+    /// Breaks the stream off for another request, unless its response is complete (flow-control spec 13.3).
+    pub fn evict(&mut self) -> Option<Answers> {
+        drop(self.tracker.take()?);
+        let headers = vec![(DROPPED_REASON.to_owned(), EVICTED.to_owned())];
+        let body = "request evicted by flow control".to_owned();
+        let answer = Answer::Immediate { status: EVICTED_STATUS, headers, body };
+        Some(Answers { closes: true, ..Answers::one(answer) })
     }
 
     fn response_head(&mut self, headers: &[Field], metadata: Metadata) -> Answers {
