@@ -45,6 +45,8 @@ pub mod hyper;
     reason = "a recording is written beside the run, by a thread of its own"
 )]
 pub mod journal;
+#[expect(clippy::disallowed_methods, reason = "the host is where the real clock and sockets come in")]
+pub mod live;
 mod local;
 mod park;
 #[expect(clippy::disallowed_methods, reason = "the host is where the real clock, tasks and entropy come in")]

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::http::Transport;
+use crate::live::Intake;
 use crate::park::{ParkInner, UnparkInner};
 use crate::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use crate::{
@@ -221,11 +222,19 @@ impl Rt {
         }
     }
 
-    /// Returns what only a simulation can do, `None` in production.
+    /// Returns what only a simulation can do, `None` in production, live or replayed.
     pub fn simulation(&self) -> Option<Simulation> {
         match &self.0 {
             Inner::Real(_) => None,
-            Inner::Sim(id) => Some(Simulation::new(*id)),
+            Inner::Sim(id) => id.with(|core| core.world().is_none()).then(|| Simulation::new(*id)),
+        }
+    }
+
+    /// Returns where inputs enter a [live](crate::live) run or its replay; `None` on the other hosts.
+    pub fn live(&self) -> Option<Intake> {
+        match &self.0 {
+            Inner::Real(_) => None,
+            Inner::Sim(id) => id.with(|core| core.world().cloned()).map(Intake),
         }
     }
 

@@ -1,5 +1,5 @@
-//! What code may rely on under every host: each test runs on tokio with one thread, on tokio with several, and
-//! in the simulation, where the run must also be clean.
+//! What code may rely on under every host: each test runs on tokio with one thread, on tokio with several, on
+//! the simulation's executor under the wall clock, and in the simulation; on the last two the run must be clean.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use executor::live::Live;
 use executor::sync::mpsc::TrySendError;
 use executor::{Class, Instant, Missed, Real, Rt, Sim, Why};
 
@@ -31,6 +32,13 @@ macro_rules! on_each_host {
             #[test]
             fn real_multi_thread() {
                 Real::builder().worker_threads(2).seed(1).build().unwrap().run(body);
+            }
+
+            #[test]
+            fn live() {
+                let tokio = tokio::runtime::Runtime::new().unwrap();
+                let live = Live::builder(tokio.handle().clone()).seed(1).build().unwrap();
+                live.run(body).unwrap();
             }
 
             #[test]

@@ -26,6 +26,10 @@ impl SendError {
         SendError { kind, endpoint: None, source: None }
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(crate) fn at(mut self, endpoint: &Endpoint) -> Self {
         self.endpoint = Some(endpoint.clone());
         self

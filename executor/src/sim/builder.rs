@@ -10,6 +10,7 @@ use super::core::{Core, Settings};
 use super::net::Network;
 use super::report::RunReport;
 use super::trace::EventSink;
+use crate::live::World;
 use crate::local::Locals;
 use crate::{Instant, Interrupt, Rt, WallTime};
 
@@ -45,6 +46,7 @@ impl Sim {
             },
             locals: Locals::default(),
             sink: None,
+            world: None,
         }
     }
 
@@ -60,10 +62,20 @@ impl Sim {
         Fut: Future + 'static,
         Fut::Output: 'static,
     {
+        self.run_at(Location::caller(), root)
+    }
+
+    /// As [`run`](Self::run), for a caller further out.
+    pub(crate) fn run_at<F, Fut>(self, place: &'static Location<'static>, root: F) -> Run<Fut::Output>
+    where
+        F: FnOnce(Rt) -> Fut + 'static,
+        Fut: Future + 'static,
+        Fut::Output: 'static,
+    {
         let rt = Rt::sim(self.core.id());
         let output = Rc::new(Cell::new(None));
         let out = Rc::clone(&output);
-        let report = self.core.run(Location::caller(), async move { out.set(Some(root(rt).await)) });
+        let report = self.core.run(place, async move { out.set(Some(root(rt).await)) });
         Run { output: output.take(), report }
     }
 }
@@ -102,6 +114,7 @@ pub struct SimBuilder {
     settings: Settings,
     locals: Locals,
     sink: Option<Box<dyn EventSink>>,
+    world: Option<Rc<World>>,
 }
 
 impl SimBuilder {
@@ -160,6 +173,12 @@ impl SimBuilder {
         self
     }
 
+    /// Lets `world` drive the run.
+    pub(crate) fn in_world(mut self, world: Rc<World>) -> Sim {
+        self.world = Some(world);
+        self.build()
+    }
+
     /// Tells `sink` of every task and event.
     pub fn trace(mut self, sink: impl EventSink + 'static) -> Self {
         self.sink = Some(Box::new(sink));
@@ -168,7 +187,7 @@ impl SimBuilder {
 
     /// Builds it.
     pub fn build(self) -> Sim {
-        let core = Core::new(self.settings, self.locals);
+        let core = Core::new(self.settings, self.locals, self.world);
         if let Some(sink) = self.sink {
             core.trace(sink);
         }

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,7 @@ use super::ticket::Tickets;
 use super::trace::{EventSink, TaskStart, Trace};
 use super::waker::{self, Word};
 use super::wheel::Wheel;
+use crate::live::World;
 use crate::local::Locals;
 use crate::{Class, Instant, Interrupt, Stream, WallTime};
 
@@ -52,6 +54,11 @@ impl Id {
     /// A number that differs between simulations whose 12 bits are equal.
     pub(super) fn scrambled(self) -> u32 {
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    /// Calls `f` with the core if this simulation is what runs on this thread.
+    pub(crate) fn find<R>(self, f: impl FnOnce(&Core) -> R) -> Option<R> {
+        waker::with(self, f)
     }
 
     /// Calls `f` with the core.
@@ -86,6 +93,8 @@ pub(super) struct Settings {
 pub(crate) struct Core {
     id: Id,
     settings: Settings,
+    /// What drives the run from outside; `None` for a simulation, which is alone.
+    world: Option<Rc<World>>,
     now: Cell<Instant>,
     /// The task that is polled.
     running: Cell<Option<Word>>,
@@ -139,7 +148,7 @@ pub(crate) struct Spawn {
 }
 
 impl Core {
-    pub(super) fn new(settings: Settings, locals: Locals) -> Self {
+    pub(super) fn new(settings: Settings, locals: Locals, world: Option<Rc<World>>) -> Self {
         let id = Id::next();
         let state = State {
             rings: Rings::new(),
@@ -163,6 +172,7 @@ impl Core {
         Core {
             id,
             settings,
+            world,
             now: Cell::new(Instant::ZERO),
             running: Cell::new(None),
             state: RefCell::new(state),
@@ -182,6 +192,10 @@ impl Core {
     #[inline]
     pub(super) fn id(&self) -> Id {
         self.id
+    }
+
+    pub(crate) fn world(&self) -> Option<&Rc<World>> {
+        self.world.as_ref()
     }
 
     #[inline]
@@ -286,6 +300,10 @@ impl Core {
         let state = &mut *self.state.borrow_mut();
         if state.findings.len() < FINDINGS {
             let finding = Finding { kind, at: self.now(), event: state.events, detail, tasks };
+            if self.world.is_some() {
+                // Nobody reads the report of a run that has no end in sight.
+                tracing::error!("{finding}");
+            }
             state.findings.push(finding);
         } else {
             state.left_out += 1;

@@ -1,7 +1,8 @@
 //! What other threads, and code outside the run, have to say to an executor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::Thread;
 
 use super::core::Id;
 use super::ticket::TicketKey;
@@ -30,6 +31,8 @@ impl Message {
 #[derive(Default)]
 pub(super) struct Inbox {
     any: AtomicBool,
+    /// The thread that sleeps while nothing comes.
+    sleeper: OnceLock<Thread>,
     messages: Mutex<Vec<(Message, String)>>,
 }
 
@@ -41,6 +44,11 @@ impl Inbox {
         known.retain(|(_, inbox)| inbox.strong_count() > 0);
         known.push((id.executor(), Arc::downgrade(&inbox)));
         inbox
+    }
+
+    /// Has messages wake this thread.
+    pub(super) fn wake_this_thread(&self) {
+        let _ = self.sleeper.set(std::thread::current());
     }
 
     /// Takes the messages, each with the name of the thread it came from.
@@ -68,4 +76,7 @@ pub(super) fn post(executor: u16, message: Message) {
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
     inbox.messages.lock().unwrap_or_else(PoisonError::into_inner).push((message, thread));
     inbox.any.store(true, Ordering::Release);
+    if let Some(sleeper) = inbox.sleeper.get() {
+        sleeper.unpark();
+    }
 }

@@ -14,6 +14,7 @@ use super::net;
 use super::pipe::Pipe;
 use super::task::TaskRef;
 use crate::http::{Body, Endpoint, SendError};
+use crate::live::Sent;
 use crate::{Class, JoinHandle};
 
 pub(super) type Answer = Result<Response<Body>, SendError>;
@@ -122,11 +123,33 @@ pub(crate) async fn send(
         // In a box, so that a direct call does not carry its room.
         return Box::pin(net::send(id, to, request, place)).await;
     }
-    let Some(exchange) = start(id, &to, request, place) else { return Err(SendError::refused().at(&to)) };
+    let exchange = match begin(id, &to, request, place) {
+        Begun::Outside(sent) => return sent.answer().await,
+        Begun::Inside(exchange) => exchange,
+        Begun::Refused => return Err(SendError::refused().at(&to)),
+    };
     match AbortOnDrop(exchange).await_answer().await {
         Ok(answer) => answer.map_err(|error| error.at(&to)),
         // A server that dies under a request closes its connection.
         Err(()) => Err(SendError::closed().at(&to)),
+    }
+}
+
+/// Where an exchange takes place.
+enum Begun {
+    /// Over the sockets of a live run.
+    Outside(Sent),
+    /// In the simulation.
+    Inside(JoinHandle<Answer>),
+    /// Nothing listens.
+    Refused,
+}
+
+fn begin(id: Id, to: &Endpoint, request: Request<Body>, place: &'static Location<'static>) -> Begun {
+    let exchanges = id.with(|core| core.world().map(|world| Rc::clone(world.exchanges())));
+    match exchanges {
+        Some(exchanges) => Begun::Outside(exchanges.borrow_mut().send(id, to.clone(), request, place)),
+        None => start(id, to, request, place).map_or(Begun::Refused, Begun::Inside),
     }
 }
 

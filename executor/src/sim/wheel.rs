@@ -98,6 +98,19 @@ impl<T> Wheel<T> {
         self.slab.get_mut(key.0 as usize)?.value.as_mut()
     }
 
+    /// Returns a time before which nothing is due; `None` when nothing is queued. Once it is reached, a
+    /// [`pop`](Self::pop) takes an entry out or brings it nearer.
+    pub(super) fn next(&self) -> Option<u64> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros();
+        let digit = self.occupied[level as usize].trailing_zeros();
+        let List { first, last } = self.lists[level as usize * SLOTS + digit as usize];
+        let exact = level == 0 || first == last;
+        Some(if exact { self.slab[first as usize].at } else { self.start_of(level, digit) })
+    }
+
     /// Takes the earliest entry out, the first inserted of several, unless it is later than `limit`.
     #[inline]
     pub(super) fn pop(&mut self, limit: u64) -> Option<(u64, T)> {

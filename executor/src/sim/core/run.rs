@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::task::Context;
 
 use super::{Core, Spawn, State};
+use crate::live::{Moment, Next, World};
 use crate::local::Locals;
 use crate::sim::cell::BoxedCell;
 use crate::sim::inbox::Message;
@@ -16,6 +17,9 @@ use crate::sim::trace::{Cause, Event};
 use crate::sim::waker::{self, Word};
 use crate::sim::wheel::Wheel;
 use crate::{Class, Instant, Why};
+
+/// What an input is in the digest.
+const INPUT: u64 = 0x696e_7075_7400_0000;
 
 /// A task taken out of its slot for its turn.
 struct Turn {
@@ -32,6 +36,9 @@ impl Core {
         F: Future<Output = ()> + 'static,
     {
         let entered = waker::enter(self);
+        if self.world.is_some() {
+            self.inbox.wake_this_thread();
+        }
         let how = Spawn { name: "root", place, class: Class::Task, daemon: false };
         let word = self.spawn(how, root);
         // Nobody joins the root: a panic of it is a finding like any other.
@@ -39,6 +46,9 @@ impl Core {
         let outcome = self.events_until_end();
         if outcome == Outcome::Deadlock {
             self.report(FindingKind::Deadlock, String::new(), self.stuck());
+        }
+        if let Some(world) = &self.world {
+            world.end(outcome, &self.moment());
         }
         let now = self.now();
         let (events, polls, digest, peaks) = {
@@ -77,9 +87,14 @@ impl Core {
             if self.settings.interrupt.signal().is_some() {
                 return Outcome::Interrupted;
             }
-            if !self.read_inbox()
-                && let Some(outcome) = self.advance()
-            {
+            if self.read_inbox() {
+                continue;
+            }
+            let over = match &self.world {
+                None => self.advance_or_end(),
+                Some(world) => self.take_next(world),
+            };
+            if let Some(outcome) = over {
                 return outcome;
             }
         }
@@ -145,13 +160,58 @@ impl Core {
         }
     }
 
-    /// Moves the clock to the next timer and everything of that instant into the rings.
-    fn advance(&self) -> Option<Outcome> {
+    /// Goes on with the next timer; without one there is nothing to go on with.
+    fn advance_or_end(&self) -> Option<Outcome> {
+        if self.advance(self.settings.max_time) {
+            return None;
+        }
+        let idle = self.state.borrow().wheel.len() == 0;
+        Some(if idle { Outcome::Deadlock } else { Outcome::TimeLimit })
+    }
+
+    /// Does what comes next in the world outside.
+    fn take_next(&self, world: &World) -> Option<Outcome> {
+        match world.wait(&self.moment()) {
+            Next::Time(limit) => {
+                if !self.advance(limit) {
+                    self.now.set(limit);
+                }
+                world.set_now(self.now());
+                None
+            }
+            Next::Input(at, input) => {
+                self.now.set(at);
+                world.set_now(at);
+                {
+                    let state = &mut *self.state.borrow_mut();
+                    state.events += 1;
+                    state.digest.event(at.as_nanos(), INPUT);
+                    if let Some(trace) = &mut state.trace {
+                        trace.enter(Cause::Outside);
+                    }
+                }
+                input.take();
+                None
+            }
+            Next::Over(outcome) => Some(outcome),
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        let state = self.state.borrow();
+        Moment {
+            now: self.now(),
+            due: state.wheel.next().map(Instant::from_nanos),
+            events: state.events,
+            digest: state.digest.value(),
+        }
+    }
+
+    /// Moves the clock to the next timer and everything of that instant into the rings; returns whether there is
+    /// one up to `limit`.
+    fn advance(&self, limit: Instant) -> bool {
         let mut state = self.state.borrow_mut();
-        let Some((at, first)) = state.wheel.pop(self.settings.max_time.as_nanos()) else {
-            let idle = state.wheel.len() == 0;
-            return Some(if idle { Outcome::Deadlock } else { Outcome::TimeLimit });
-        };
+        let Some((at, first)) = state.wheel.pop(limit.as_nanos()) else { return false };
         self.now.set(Instant::from_nanos(at));
         if let Some(trace) = &mut state.trace {
             trace.enter(Cause::Timer);
@@ -169,7 +229,7 @@ impl Core {
             }
             next = state.wheel.pop(at).map(|(_, entry)| entry);
         }
-        None
+        true
     }
 
     /// Takes in what came from outside; returns whether anything did.
