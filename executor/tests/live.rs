@@ -1,3 +1,4 @@
+#![expect(clippy::disallowed_methods, reason = "what is outside of a live run: threads, sockets, files")]
 //! The host that can be recorded, and its replay.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+#![expect(clippy::disallowed_methods, reason = "a live run needs sockets of tokio's")]
 //! What code may rely on under every host: each test runs on tokio with one thread, on tokio with several, on
 //! the simulation's executor under the wall clock, and in the simulation; on the last two the run must be clean.
 

@@ -76,7 +76,7 @@ impl Replay {
         Fut: Future + 'static,
         Fut::Output: 'static,
     {
-        let recorded = Recorded { records: self.records.peekable(), tell: self.tell };
+        let recorded = Box::new(Recorded { records: self.records.peekable(), tell: self.tell });
         let queue = Arc::new(Queue::closed());
         let world = World::new(Source::Journal(recorded), queue, Exchanges::replayed());
         self.sim.in_world(Rc::new(world)).run_at(ROOT, root)

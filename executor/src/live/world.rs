@@ -68,7 +68,7 @@ pub(crate) struct World {
 /// Where inputs and their times come from.
 pub(super) enum Source {
     Wall(Wall),
-    Journal(Recorded),
+    Journal(Box<Recorded>),
 }
 
 impl World {
