@@ -15,6 +15,7 @@ mod vec_plugins;
 use executor::{Real, Rt};
 use router::plugin::Parameters;
 use router::support::{Registry, Support};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -57,7 +58,7 @@ fn without_data_layer(config: &Value) -> Value {
 }
 
 /// Returns what `then` says of parameters that are refused; `T` is the type that they decode into.
-fn refused<T: DeserializeOwned + Default>(parameters: &Parameters) -> Value {
+fn refused<T: DeserializeOwned + Default + Serialize>(parameters: &Parameters) -> Value {
     let kind = if parameters.decode::<T>().is_ok() { "bad-parameter" } else { "undecodable-parameters" };
     json!({"error": {"kind": kind}})
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::Candidates;
 use crate::data_key::DataKey;
@@ -15,7 +15,7 @@ use crate::request_control::{DataProducer, Produced};
 pub const TYPE: &str = "session-id-producer";
 
 /// Parameters of the type; exactly one of them is given.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct SessionIdParameters {
     /// Header that holds the session, in any case.

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::RequestHeaderProcessor;
 use crate::error::PluginError;
@@ -17,7 +17,7 @@ pub const TYPE: &str = "agent-identity";
 const BUILT_IN: [&str; 4] = ["x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"];
 
 /// Parameters of the type.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AgentIdentityParameters {
     /// Headers that are looked at first.

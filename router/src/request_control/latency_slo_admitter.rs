@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Admitter, go_float};
 use crate::attributes::LatencyPredictionInfo;
@@ -21,7 +21,7 @@ pub const TYPE: &str = "latency-slo-admitter";
 const COLD: f64 = 0.02;
 
 /// Parameters of the type.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct LatencySloParameters {
     /// Whose predictions to read; empty = the default producer's.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use executor::Stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Admitter;
 use crate::candidates::Candidates;
@@ -17,7 +17,7 @@ use crate::request::InferenceRequest;
 pub const TYPE: &str = "probabilistic-admitter";
 
 /// Parameters of the type.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProbabilisticParameters {
     /// Waiting requests at which an endpoint is full.
