@@ -57,14 +57,19 @@ mod stream;
 pub mod sync;
 mod task;
 mod time;
+mod watch;
 
 pub use park::{Abandoned, Park, Unpark, Why};
 pub use real::{Interrupt, Real, RealBuilder, Server, Signal, termination};
 pub use rt::Rt;
 pub use sim::{
-    Cause, EndpointInUse, Event, EventSink, Fault, FaultKind, Finding, FindingKind, Link, Links, Network,
-    Outcome, Peaks, Pipe, Run, RunReport, Sim, SimBuilder, Simulation, TaskReport, TaskStart, Wait, When,
+    Cause, EndpointInUse, Event, EventSink, Fault, FaultKind, Link, Links, Network, Pipe, Run, Sim,
+    SimBuilder, Simulation, TaskStart, When,
 };
 pub use stream::Stream;
 pub use task::{AbortHandle, JoinError, JoinHandle};
 pub use time::{Class, Elapsed, Instant, Interval, Missed, Sleep, Timeout, WallTime};
+pub use watch::{
+    Divergence, Finding, FindingKind, Outcome, Peaks, Policy, RunReport, Side, TaskReport, Wait, Watchdog,
+    self_check,
+};

@@ -56,11 +56,13 @@ impl Rt {
     }
 
     /// Returns a future that is ready after `duration`.
+    #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
     }
 
     /// Returns a future that is ready at `deadline`.
+    #[track_caller]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         self.sleep_until_in(Class::Task, deadline)
     }
@@ -69,19 +71,23 @@ impl Rt {
     /// event of `class`.
     ///
     /// This is how a simulated engine orders itself before the tasks that look at it in the same instant.
+    #[track_caller]
     pub fn sleep_until_in(&self, class: Class, deadline: Instant) -> Sleep {
+        let place = Location::caller();
         match &self.0 {
             Inner::Real(core) => core.sleep_until(deadline),
-            Inner::Sim(id) => Sleep::sim(deadline, sim::Timer::new(*id, class, deadline)),
+            Inner::Sim(id) => Sleep::sim(deadline, sim::Timer::new(*id, class, deadline, place)),
         }
     }
 
     /// Limits `future` to `limit` from now.
+    #[track_caller]
     pub fn timeout<F: Future>(&self, limit: Duration, future: F) -> Timeout<F> {
         Timeout::new(future, self.sleep(limit))
     }
 
     /// Limits `future` to the time until `deadline`.
+    #[track_caller]
     pub fn deadline<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
         Timeout::new(future, self.sleep_until(deadline))
     }

@@ -8,7 +8,6 @@ mod inbox;
 mod lane;
 mod net;
 mod pipe;
-mod report;
 mod ring;
 mod services;
 mod slot;
@@ -22,7 +21,6 @@ mod wheel;
 pub use builder::{Run, Sim, SimBuilder};
 pub use net::{Fault, FaultKind, Link, Links, Network, When};
 pub use pipe::Pipe;
-pub use report::{Finding, FindingKind, Outcome, Peaks, RunReport, TaskReport, Wait};
 pub use services::{EndpointInUse, Simulation};
 pub use trace::{Cause, Event, EventSink, TaskStart};
 

@@ -138,7 +138,7 @@ fn a_nested_executor_wakes_the_outer_task_through_its_inbox() {
         task.await.unwrap();
     });
     assert_eq!(run.report.outcome, Outcome::Completed);
-    assert_eq!(run.report.of_kind(FindingKind::ForeignWake).count(), 1);
+    assert_eq!(run.report.of_kind(FindingKind::WakeOutsideEvent).count(), 1);
 }
 
 #[test]

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use super::core::{Core, Settings};
 use super::net::Network;
-use super::report::RunReport;
 use super::trace::EventSink;
 use crate::live::World;
 use crate::local::Locals;
-use crate::{Instant, Interrupt, Rt, WallTime};
+use crate::{Instant, Interrupt, Policy, Rt, RunReport, WallTime, Watchdog};
 
 /// A simulation: one run of hosted code on a discrete-event clock, on this thread.
 ///
@@ -43,6 +42,8 @@ impl Sim {
                 max_tasks: usize::MAX,
                 network: Network::Direct,
                 interrupt: Interrupt::default(),
+                watchdog: Watchdog::default(),
+                replay: None,
             },
             locals: Locals::default(),
             sink: None,
@@ -164,6 +165,25 @@ impl SimBuilder {
     /// run is what it is without it.
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.settings.interrupt = interrupt;
+        self
+    }
+
+    /// Sets what becomes of findings. Default: [`Policy::Report`].
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.settings.watchdog.policy = policy;
+        self
+    }
+
+    /// Sets from when on the watchdog speaks, and its policy.
+    pub fn watchdog(mut self, watchdog: Watchdog) -> Self {
+        self.settings.watchdog = watchdog;
+        self
+    }
+
+    /// Sets the command that the report ends with: it repeats this run. Default: what this process was called with, or
+    /// the test that runs.
+    pub fn replay(mut self, command: impl Into<String>) -> Self {
+        self.settings.replay = Some(command.into());
         self
     }
 

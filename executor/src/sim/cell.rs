@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,7 +14,6 @@ pub(super) type Payload = Box<dyn Any + Send>;
 /// What is known about a task apart from its future.
 pub(super) struct Header {
     pub(super) name: &'static str,
-    pub(super) place: &'static Location<'static>,
     /// Who awaits the outcome.
     pub(super) joiner: Option<Target>,
 }
@@ -84,12 +83,12 @@ impl<F: Future> Stage<F> {
     }
 }
 
-pub(super) fn boxed<F>(name: &'static str, place: &'static Location<'static>, future: F) -> BoxedCell
+pub(super) fn boxed<F>(name: &'static str, future: F) -> BoxedCell
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    Box::pin(Cell { header: Header { name, place, joiner: None }, stage: Stage::Running(future) })
+    Box::pin(Cell { header: Header { name, joiner: None }, stage: Stage::Running(future) })
 }
 
 impl<F> TaskCell for Cell<F>

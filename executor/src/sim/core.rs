@@ -6,6 +6,7 @@
 mod joins;
 mod run;
 mod waits;
+mod watch;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -20,20 +21,19 @@ use super::cell;
 use super::digest::Digest;
 use super::inbox::Inbox;
 use super::net::{Network, Roads};
-use super::report::{Finding, FindingKind, Outcome, Peaks, TaskReport};
 use super::ring::Rings;
 use super::services::Services;
-use super::slot::{ABORTED, DAEMON, DONE, HANDLE, QUEUED, Slots, Target};
+use super::slot::{ABORTED, BY_OUTSIDE, DAEMON, DONE, HANDLE, QUEUED, Slots, Start, Target};
 use super::ticket::Tickets;
 use super::trace::{EventSink, TaskStart, Trace};
 use super::waker::{self, Word};
 use super::wheel::Wheel;
 use crate::live::World;
 use crate::local::Locals;
-use crate::{Class, Instant, Interrupt, Stream, WallTime};
+use crate::watch::{Beat, Finding, FindingKind, Outcome, Peaks, Policy, Watchdog};
+use watch::Pulse;
 
-/// How many findings a report keeps.
-const FINDINGS: usize = 100;
+use crate::{Class, Instant, Interrupt, Stream, WallTime};
 
 /// Names one simulation among all of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,9 @@ pub(super) struct Settings {
     pub(super) max_tasks: usize,
     pub(super) network: Network,
     pub(super) interrupt: Interrupt,
+    pub(super) watchdog: Watchdog,
+    /// The command that repeats the run, where it was said.
+    pub(super) replay: Option<String>,
 }
 
 /// One simulation.
@@ -98,6 +101,9 @@ pub(crate) struct Core {
     now: Cell<Instant>,
     /// The task that is polled.
     running: Cell<Option<Word>>,
+    /// What wakes now is the end of a registered wait.
+    resolving: Cell<bool>,
+    beat: Arc<Beat>,
     state: RefCell<State>,
     inbox: Arc<Inbox>,
     locals: RefCell<Locals>,
@@ -126,6 +132,9 @@ struct State {
     stop: Option<Outcome>,
     /// The run is over, and what is left is being dropped.
     closing: bool,
+    /// The task whose turn it is: what wakes another. See [`Slot::woken_by`](super::slot::Slot::woken_by).
+    by: u32,
+    pulse: Pulse,
     findings: Vec<Finding>,
     left_out: u64,
     /// Whoever wants to know of every event.
@@ -136,6 +145,7 @@ struct State {
 struct Entry {
     target: Target,
     class: Class,
+    place: &'static Location<'static>,
 }
 
 /// How [`Core::spawn`] treats a task.
@@ -164,10 +174,14 @@ impl Core {
             peaks: Peaks::default(),
             stop: None,
             closing: false,
+            by: BY_OUTSIDE,
+            pulse: Pulse::start(settings.max_events, &settings.watchdog),
             findings: Vec::new(),
             left_out: 0,
             trace: None,
         };
+        let traces = settings.watchdog.policy != Policy::Off;
+        let beat = Beat::watched(settings.watchdog.blocking);
         let roads = RefCell::new(Roads::new(&settings.network));
         Core {
             id,
@@ -175,8 +189,10 @@ impl Core {
             world,
             now: Cell::new(Instant::ZERO),
             running: Cell::new(None),
+            resolving: Cell::new(false),
+            beat,
             state: RefCell::new(state),
-            inbox: Inbox::register(id),
+            inbox: Inbox::register(id, traces),
             locals: RefCell::new(locals),
             services: RefCell::default(),
             roads,
@@ -186,7 +202,7 @@ impl Core {
 
     /// Tells `sink` of every task and event.
     pub(super) fn trace(&self, sink: Box<dyn EventSink>) {
-        self.state.borrow_mut().trace = Some(Box::new(Trace::new(sink)));
+        self.state.borrow_mut().trace = Some(Box::new(Trace::new(Some(sink))));
     }
 
     #[inline]
@@ -234,12 +250,13 @@ impl Core {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let mut cell = cell::boxed(how.name, how.place, future);
+        let mut cell = cell::boxed(how.name, future);
         if self.state.borrow().closing {
             // Nothing runs any more. Dropped at once, so that a drop that spawns comes to an end.
             cell.as_mut().cancel();
             let state = &mut *self.state.borrow_mut();
-            return state.slots.insert(cell, state.spawned, HANDLE | DONE, how.class);
+            let (task, flags, by) = (state.spawned, HANDLE | DONE, state.by);
+            return state.slots.insert(cell, Start { task, flags, class: how.class, place: how.place, by });
         }
         let state = &mut *self.state.borrow_mut();
         let task = state.spawned;
@@ -247,14 +264,16 @@ impl Core {
         state.live += 1;
         state.peaks.tasks = state.peaks.tasks.max(state.live);
         if state.live > self.settings.max_tasks {
-            state.stop = Some(Outcome::TaskLimit);
+            state.stop.get_or_insert(Outcome::TaskLimit);
         }
         let daemon = if how.daemon { DAEMON } else { 0 };
         state.foreground += usize::from(!how.daemon);
         let site =
             u64::from(how.place.line()) << 24 | u64::from(how.place.column()) << 8 | how.name.len() as u64;
         state.digest.event(self.now().as_nanos(), site << 16 ^ u64::from(task));
-        let word = state.slots.insert(cell, task, HANDLE | QUEUED | daemon, how.class);
+        let flags = HANDLE | QUEUED | daemon;
+        let start = Start { task, flags, class: how.class, place: how.place, by: state.by };
+        let word = state.slots.insert(cell, start);
         state.rings.push(how.class, word.slot());
         if let Some(trace) = &mut state.trace {
             let (name, place, at, daemon) = (how.name, how.place, self.now(), how.daemon);
@@ -265,6 +284,10 @@ impl Core {
 
     #[inline]
     pub(super) fn wake(&self, word: Word) {
+        // A task that wakes itself in its poll has registered that it goes on.
+        if !self.resolving.get() && self.running.get() != Some(word) {
+            self.woken_raw(word);
+        }
         self.state.borrow_mut().enqueue(word, None);
     }
 
@@ -294,21 +317,6 @@ impl Core {
     pub(super) fn events(&self) -> u64 {
         self.state.borrow().events
     }
-
-    #[cold]
-    fn report(&self, kind: FindingKind, detail: String, tasks: Vec<TaskReport>) {
-        let state = &mut *self.state.borrow_mut();
-        if state.findings.len() < FINDINGS {
-            let finding = Finding { kind, at: self.now(), event: state.events, detail, tasks };
-            if self.world.is_some() {
-                // Nobody reads the report of a run that has no end in sight.
-                tracing::error!("{finding}");
-            }
-            state.findings.push(finding);
-        } else {
-            state.left_out += 1;
-        }
-    }
 }
 
 impl State {
@@ -319,6 +327,7 @@ impl State {
             && slot.flags & (QUEUED | DONE) == 0
         {
             slot.flags |= QUEUED;
+            slot.woken_by = self.by;
             self.rings.push(class.unwrap_or(slot.class), word.slot());
             if let Some(trace) = &mut self.trace {
                 trace.due(slot.task);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -178,7 +179,8 @@ impl Waiting {
         } else {
             let sleep = match &mut self.sleep {
                 Some(sleep) if sleep.deadline() == until => sleep,
-                sleep => sleep.insert(Sleep::sim(until, Timer::new(id, Class::Transport, until))),
+                sleep => sleep
+                    .insert(Sleep::sim(until, Timer::new(id, Class::Transport, until, Location::caller()))),
             };
             if Pin::new(sleep).poll(cx).is_ready() {
                 self.sleep = None;
@@ -188,7 +190,7 @@ impl Waiting {
         let park = match &mut self.park {
             Some(park) => park,
             park => {
-                let (waits, unpark) = ticket::pair(id, why, std::panic::Location::caller());
+                let (waits, unpark) = ticket::pair(id, why, Location::caller());
                 register(unpark);
                 park.insert(waits)
             }

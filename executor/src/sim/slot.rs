@@ -1,5 +1,6 @@
 //! Task slots: what scheduling needs to know of a task, close together.
 
+use std::panic::Location;
 use std::task::Waker;
 
 use super::cell::BoxedCell;
@@ -8,17 +9,26 @@ use super::waker::Word;
 use crate::Class;
 
 /// Scheduled: in a ring exactly once.
-pub(super) const QUEUED: u8 = 1;
+pub(super) const QUEUED: u16 = 1;
 /// Its next turn drops the future instead of polling it.
-pub(super) const ABORTED: u8 = 1 << 1;
+pub(super) const ABORTED: u16 = 1 << 1;
 /// There is an outcome.
-pub(super) const DONE: u8 = 1 << 2;
+pub(super) const DONE: u16 = 1 << 2;
 /// A join handle exists.
-pub(super) const HANDLE: u8 = 1 << 3;
+pub(super) const HANDLE: u16 = 1 << 3;
 /// Does not keep the run alive.
-pub(super) const DAEMON: u8 = 1 << 4;
+pub(super) const DAEMON: u16 = 1 << 4;
 /// Was reported as a zombie.
-pub(super) const ZOMBIE: u8 = 1 << 5;
+pub(super) const ZOMBIE: u16 = 1 << 5;
+/// Has waited for something that is not registered.
+pub(super) const UNTRACKED: u16 = 1 << 6;
+/// Polls futures of others, which wake it by means of their own, and has said so.
+pub(super) const THIRD_PARTY: u16 = 1 << 7;
+
+/// Instead of a task's number: what a timer woke.
+pub(super) const BY_TIMER: u32 = u32::MAX;
+/// Instead of a task's number: what was woken from outside.
+pub(super) const BY_OUTSIDE: u32 = u32::MAX - 1;
 
 const NIL: u32 = u32::MAX;
 
@@ -32,20 +42,49 @@ pub(super) struct Slot {
     pub(super) wakers: i32,
     /// Tickets, timers and joins that will wake the task.
     pub(super) waits: u32,
-    pub(super) flags: u8,
+    /// Number of the task that woke it last, or one of [`BY_TIMER`] and [`BY_OUTSIDE`].
+    pub(super) woken_by: u32,
+    pub(super) place: &'static Location<'static>,
+    pub(super) flags: u16,
+    /// Stays at its highest value.
+    pub(super) polls: u16,
     pub(super) class: Class,
 }
 
+/// What is known of a task that gets a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    pub(super) task: u32,
+    pub(super) flags: u16,
+    pub(super) class: Class,
+    pub(super) place: &'static Location<'static>,
+    /// Number of the task that spawned it, as in [`Slot::woken_by`].
+    pub(super) by: u32,
+}
+
+/// What a report says of a task beside what its cell says.
+#[derive(Clone, Copy)]
+pub(super) struct About {
+    pub(super) task: u32,
+    pub(super) place: &'static Location<'static>,
+    pub(super) polls: u16,
+    pub(super) woken_by: u32,
+}
+
 impl Slot {
+    pub(super) fn about(&self) -> About {
+        About { task: self.task, place: self.place, polls: self.polls, woken_by: self.woken_by }
+    }
+
     #[inline]
-    pub(super) fn has(&self, flag: u8) -> bool {
+    pub(super) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
-    /// Whether nothing that exists can wake the task.
+    /// Whether nothing that is registered will wake the task.
     #[inline]
-    pub(super) fn is_zombie(&self) -> bool {
-        self.waits == 0 && self.wakers <= 0 && !self.has(QUEUED)
+    pub(super) fn is_unregistered(&self) -> bool {
+        self.waits == 0 && !self.has(QUEUED)
     }
 }
 
@@ -66,19 +105,33 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, cell: BoxedCell, task: u32, flags: u8, class: Class) -> Word {
+    pub(super) fn insert(&mut self, cell: BoxedCell, start: Start) -> Word {
+        let Start { task, flags, class, place, by: woken_by } = start;
+        let slot = |generation| Slot {
+            cell: Some(cell),
+            generation,
+            task,
+            wakers: 0,
+            waits: 0,
+            woken_by,
+            place,
+            flags,
+            polls: 0,
+            class,
+        };
         if self.free == NIL {
             let index = self.slots.len() as u32;
             assert!(index < Word::MAX_SLOT, "fewer than 2^28 tasks exist at a time");
             let generation = self.first_generation;
-            self.slots.push(Slot { cell: Some(cell), generation, task, wakers: 0, waits: 0, flags, class });
+            self.slots.push(slot(generation));
             return Word::new(self.executor, generation, index);
         }
         let index = self.free;
-        let slot = &mut self.slots[index as usize];
-        self.free = slot.task;
-        *slot = Slot { cell: Some(cell), task, wakers: 0, waits: 0, flags, class, ..*slot };
-        Word::new(self.executor, slot.generation, index)
+        let free = &mut self.slots[index as usize];
+        self.free = free.task;
+        let generation = free.generation;
+        *free = slot(generation);
+        Word::new(self.executor, generation, index)
     }
 
     #[inline]

@@ -1,3 +1,4 @@
+use std::panic::Location;
 use std::task::{Context, Poll};
 
 use super::core::Id;
@@ -11,14 +12,15 @@ pub(crate) struct Timer {
     class: Class,
     /// The deadline, rounded up to the granularity.
     due: Instant,
+    place: &'static Location<'static>,
     /// Names an entry as long as `due` lies ahead; an entry that is due has been popped.
     key: Option<Key>,
 }
 
 impl Timer {
     #[inline]
-    pub(crate) fn new(id: Id, class: Class, deadline: Instant) -> Self {
-        Timer { id, class, due: id.with(|core| core.round_up(deadline)), key: None }
+    pub(crate) fn new(id: Id, class: Class, deadline: Instant, place: &'static Location<'static>) -> Self {
+        Timer { id, class, due: id.with(|core| core.round_up(deadline)), place, key: None }
     }
 
     pub(crate) fn reset(&mut self, deadline: Instant) {
@@ -34,7 +36,7 @@ impl Timer {
                 return Poll::Ready(());
             }
             match self.key {
-                None => self.key = Some(core.arm(self.due, self.class, cx)),
+                None => self.key = Some(core.arm(self.due, self.class, self.place, cx)),
                 Some(key) => core.rearm(key, cx),
             }
             Poll::Pending

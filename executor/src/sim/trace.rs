@@ -4,6 +4,7 @@ use std::panic::Location;
 
 use rustc_hash::FxHashMap;
 
+use crate::watch::Autopsy;
 use crate::{Class, Instant};
 
 /// Sees every task and every event of a run, in order. See [`SimBuilder::trace`](crate::SimBuilder::trace).
@@ -65,9 +66,11 @@ pub enum Cause {
     Timer,
 }
 
-/// The sink of a run, and what is known of the turns that are due.
+/// Who is told of a run, and what is known of the turns that are due.
 pub(super) struct Trace {
-    sink: Box<dyn EventSink>,
+    sink: Option<Box<dyn EventSink>>,
+    /// Open while the run does not seem to get on.
+    pub(super) autopsy: Option<Autopsy>,
     /// What happens now, and with it everything that becomes due.
     now: Cause,
     /// By the task's number. Looked up, never iterated.
@@ -75,8 +78,8 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    pub(super) fn new(sink: Box<dyn EventSink>) -> Self {
-        Trace { sink, now: Cause::Outside, causes: FxHashMap::default() }
+    pub(super) fn new(sink: Option<Box<dyn EventSink>>) -> Self {
+        Trace { sink, autopsy: None, now: Cause::Outside, causes: FxHashMap::default() }
     }
 
     /// From here on `cause` is why something becomes due.
@@ -84,8 +87,15 @@ impl Trace {
         self.now = cause;
     }
 
+    /// Whether nobody is told any more.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sink.is_none() && self.autopsy.is_none()
+    }
+
     pub(super) fn spawned(&mut self, task: &TaskStart) {
-        self.sink.task(task);
+        if let Some(sink) = &mut self.sink {
+            sink.task(task);
+        }
         self.due(task.number);
     }
 
@@ -97,6 +107,12 @@ impl Trace {
     pub(super) fn executed(&mut self, event: Event) {
         let cause = self.causes.remove(&event.task).unwrap_or_default();
         self.now = Cause::Event(event.number);
-        self.sink.event(&Event { cause, ..event });
+        let event = Event { cause, ..event };
+        if let Some(autopsy) = &mut self.autopsy {
+            autopsy.event(&event);
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.event(&event);
+        }
     }
 }

@@ -140,6 +140,11 @@ impl<T> Wheel<T> {
         None
     }
 
+    /// The entries with their times, in no order that means anything.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.slab.iter().filter_map(|entry| Some((entry.at, entry.value.as_ref()?)))
+    }
+
     /// The earliest time that a list of `level` can hold.
     fn start_of(&self, level: u32, digit: u32) -> u64 {
         let above = (level + 1) * BITS;

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use super::Core;
 use crate::sim::cell::BoxedCell;
-use crate::sim::report::{FindingKind, TaskReport};
-use crate::sim::slot::{DONE, HANDLE, Target};
+use crate::sim::slot::{About, DONE, HANDLE, Target};
 use crate::sim::waker::Word;
 use crate::task::message_of;
+use crate::watch::FindingKind;
 
 impl Core {
     pub(in crate::sim) fn is_finished(&self, word: Word) -> bool {
@@ -69,35 +69,31 @@ impl Core {
             if !slot.has(DONE) {
                 return;
             }
-            let ended = slot.cell.take().map(|cell| (slot.task, cell));
+            let ended = slot.cell.take().map(|cell| (slot.about(), cell));
             state.slots.release(word.slot());
             ended
         };
-        if let Some((task, cell)) = ended {
-            self.discard(task, cell);
+        if let Some((about, cell)) = ended {
+            self.discard(about, cell);
         }
     }
 
     /// Drops an outcome that nobody took. Returns whether it was a panic; that is a finding.
-    pub(super) fn discard(&self, task: u32, mut cell: BoxedCell) -> bool {
-        let report = |cell: &BoxedCell| TaskReport {
-            number: task,
-            name: cell.header().name,
-            spawned_at: cell.header().place,
-            future: cell.type_name(),
-            waits: Vec::new(),
-        };
+    pub(super) fn discard(&self, about: About, mut cell: BoxedCell) -> bool {
         if let Some(payload) = cell.as_mut().take_panic() {
             let detail = message_of(&*payload).to_owned();
-            self.report(FindingKind::UnobservedPanic, detail, vec![report(&cell)]);
+            let task = self.state.borrow().report_of(about, &cell);
+            self.report(FindingKind::UnobservedPanic, detail, vec![task]);
             return true;
         }
-        let about = report(&cell);
+        // Its words are taken before the drop, which may unwind.
+        let (name, future) = (cell.header().name, cell.type_name());
         match catch_unwind(AssertUnwindSafe(|| drop(cell))) {
             Ok(()) => false,
             Err(payload) => {
                 let detail = format!("while its output was dropped: {}", message_of(&*payload));
-                self.report(FindingKind::UnobservedPanic, detail, vec![about]);
+                let task = self.state.borrow().report_named(about, name, future);
+                self.report(FindingKind::UnobservedPanic, detail, vec![task]);
                 true
             }
         }

@@ -1,6 +1,5 @@
 //! The loop.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::Location;
 use std::task::Context;
@@ -10,13 +9,13 @@ use crate::live::{Moment, Next, World};
 use crate::local::Locals;
 use crate::sim::cell::BoxedCell;
 use crate::sim::inbox::Message;
-use crate::sim::report::{FindingKind, Outcome, RunReport, TaskReport, Wait};
-use crate::sim::slot::{ABORTED, DAEMON, DONE, HANDLE, QUEUED, ZOMBIE};
+use crate::sim::slot::{ABORTED, BY_OUTSIDE, BY_TIMER, DAEMON, DONE, HANDLE, QUEUED};
 use crate::sim::ticket::Tickets;
 use crate::sim::trace::{Cause, Event};
 use crate::sim::waker::{self, Word};
 use crate::sim::wheel::Wheel;
-use crate::{Class, Instant, Why};
+use crate::watch::{Outcome, RunReport, replay_command};
+use crate::{Class, Instant};
 
 /// What an input is in the digest.
 const INPUT: u64 = 0x696e_7075_7400_0000;
@@ -25,6 +24,8 @@ const INPUT: u64 = 0x696e_7075_7400_0000;
 struct Turn {
     word: Word,
     cell: BoxedCell,
+    place: &'static Location<'static>,
+    event: u64,
     aborted: bool,
 }
 
@@ -44,9 +45,6 @@ impl Core {
         // Nobody joins the root: a panic of it is a finding like any other.
         self.detach(word);
         let outcome = self.events_until_end();
-        if outcome == Outcome::Deadlock {
-            self.report(FindingKind::Deadlock, String::new(), self.stuck());
-        }
         if let Some(world) = &self.world {
             world.end(outcome, &self.moment());
         }
@@ -55,12 +53,29 @@ impl Core {
             let state = self.state.borrow();
             (state.events, state.polls, state.digest.value(), state.peaks)
         };
+        match outcome {
+            Outcome::Deadlock => self.found_deadlock(),
+            Outcome::TimeLimit | Outcome::TaskLimit => self.found_limit(outcome),
+            _ => {}
+        }
         self.close();
         drop(entered);
         let state = &mut *self.state.borrow_mut();
         let findings = std::mem::take(&mut state.findings);
-        let (seed, left_out) = (self.settings.seed, state.left_out);
-        RunReport { outcome, seed, events, polls, now, digest, peaks, findings, left_out }
+        RunReport {
+            outcome,
+            seed: self.settings.seed,
+            events,
+            polls,
+            now,
+            digest,
+            peaks,
+            untracked: state.pulse.untracked,
+            raw_wakes: state.pulse.raw_wakes,
+            findings,
+            left_out: state.left_out,
+            replay: self.settings.replay.clone().unwrap_or_else(replay_command),
+        }
     }
 
     fn events_until_end(&self) -> Outcome {
@@ -75,12 +90,12 @@ impl Core {
                         return outcome;
                     }
                     let turn = state.next_turn(self.now().as_nanos());
-                    (turn, state.events > self.settings.max_events)
+                    (turn, state.events > state.pulse.alarm)
                 };
                 let Some(turn) = turn else { break };
-                if over {
-                    self.put_back(turn);
-                    return Outcome::EventLimit;
+                if over && let Some(outcome) = self.look() {
+                    self.postpone(turn);
+                    return outcome;
                 }
                 self.execute(turn);
             }
@@ -104,6 +119,7 @@ impl Core {
     #[inline]
     fn execute(&self, mut turn: Turn) {
         self.running.set(Some(turn.word));
+        self.beat.begin(turn.event, turn.place);
         let ended = if turn.aborted {
             turn.cell.as_mut().cancel();
             true
@@ -111,6 +127,14 @@ impl Core {
             turn.word.lend(|waker| turn.cell.as_mut().poll(&mut Context::from_waker(waker)).is_ready())
         };
         self.running.set(None);
+        if self.beat.end() {
+            self.state.borrow_mut().slots.at(turn.word.slot()).cell = Some(turn.cell);
+            self.found_blocking(turn.word);
+            turn.cell = match self.state.borrow_mut().slots.at(turn.word.slot()).cell.take() {
+                Some(cell) => cell,
+                None => return,
+            };
+        }
         if ended {
             self.end(turn);
         } else {
@@ -121,15 +145,23 @@ impl Core {
     #[inline]
     fn put_back(&self, turn: Turn) {
         let index = turn.word.slot();
-        let zombie = {
+        let unregistered = {
             let state = &mut *self.state.borrow_mut();
             let slot = state.slots.at(index);
             slot.cell = Some(turn.cell);
-            slot.is_zombie() && !slot.has(ZOMBIE)
+            slot.is_unregistered()
         };
-        if zombie {
-            self.found_zombie(turn.word);
+        if unregistered {
+            self.found_unregistered(turn.word);
         }
+    }
+
+    /// Leaves a turn that was begun and not executed as it was: its task is due.
+    fn postpone(&self, turn: Turn) {
+        let state = &mut *self.state.borrow_mut();
+        let slot = state.slots.at(turn.word.slot());
+        slot.cell = Some(turn.cell);
+        slot.flags |= QUEUED;
     }
 
     fn end(&self, mut turn: Turn) {
@@ -144,14 +176,14 @@ impl Core {
                 slot.cell = Some(turn.cell);
                 None
             } else {
-                let task = slot.task;
+                let about = slot.about();
                 state.slots.release(turn.word.slot());
-                Some((task, turn.cell))
+                Some((about, turn.cell))
             }
         };
-        if let Some((task, cell)) = alone
-            && self.discard(task, cell)
-            && task == 0
+        if let Some((about, cell)) = alone
+            && self.discard(about, cell)
+            && about.task == 0
         {
             self.state.borrow_mut().stop = Some(Outcome::Panicked);
         }
@@ -186,11 +218,13 @@ impl Core {
                     let state = &mut *self.state.borrow_mut();
                     state.events += 1;
                     state.digest.event(at.as_nanos(), INPUT);
+                    state.by = BY_OUTSIDE;
+                    state.pulse.instant = state.events;
                     if let Some(trace) = &mut state.trace {
                         trace.enter(Cause::Outside);
                     }
                 }
-                input.take();
+                self.registered(|| input.take());
                 None
             }
             Next::Over(outcome) => Some(outcome),
@@ -213,6 +247,8 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let Some((at, first)) = state.wheel.pop(limit.as_nanos()) else { return false };
         self.now.set(Instant::from_nanos(at));
+        state.by = BY_TIMER;
+        state.pulse.instant = state.events;
         if let Some(trace) = &mut state.trace {
             trace.enter(Cause::Timer);
         }
@@ -223,7 +259,7 @@ impl Core {
                 None => state.enqueue(entry.target.owner, Some(entry.class)),
                 Some(waker) => {
                     drop(state);
-                    waker.wake();
+                    self.registered(|| waker.wake());
                     state = self.state.borrow_mut();
                 }
             }
@@ -236,17 +272,14 @@ impl Core {
     fn read_inbox(&self) -> bool {
         let messages = self.inbox.take();
         let any = !messages.is_empty();
-        for (message, thread) in messages {
+        for letter in messages {
+            let message = letter.message;
             if message.is_wake() {
-                let task = match message {
-                    Message::Wake(word) | Message::Abort(word) => self.task_report(word),
-                    _ => None,
-                };
-                let detail = format!("from thread {thread:?}");
-                self.report(FindingKind::ForeignWake, detail, task.into_iter().collect());
+                self.found_foreign(&letter);
+                self.state.borrow_mut().by = BY_OUTSIDE;
             }
             match message {
-                Message::Wake(word) => self.wake(word),
+                Message::Wake(word) => self.registered(|| self.wake(word)),
                 Message::Abort(word) => self.abort(word),
                 Message::Detach(word) => self.detach(word),
                 Message::Wakers(word, delta) => self.count_wakers(word, delta),
@@ -267,19 +300,19 @@ impl Core {
             state.slots.words().map(|(word, slot)| (slot.has(DAEMON), slot.task, word)).collect()
         };
         left.sort_unstable_by_key(|&(daemon, task, _)| (daemon, task));
-        for (_, task, word) in left {
-            let cell = {
+        for (.., word) in left {
+            let taken = {
                 let state = &mut *self.state.borrow_mut();
                 let Some(slot) = state.slots.get(word) else { continue };
                 slot.flags |= DONE;
-                slot.cell.take()
+                slot.cell.take().map(|cell| (slot.about(), cell))
             };
-            if let Some(mut cell) = cell {
+            if let Some((about, mut cell)) = taken {
                 // An outcome that is there stays: `cancel` would hide a panic.
                 if cell.is_running() {
                     cell.as_mut().cancel();
                 }
-                self.discard(task, cell);
+                self.discard(about, cell);
             }
         }
         let services = self.services.take();
@@ -296,62 +329,6 @@ impl Core {
             )
         };
         drop((tickets, wheel));
-    }
-
-    #[cold]
-    fn found_zombie(&self, word: Word) {
-        if let Some(slot) = self.state.borrow_mut().slots.get(word) {
-            slot.flags |= ZOMBIE;
-        }
-        let detail = "nothing that exists can wake it".to_owned();
-        self.report(FindingKind::Zombie, detail, self.task_report(word).into_iter().collect());
-    }
-
-    fn task_report(&self, word: Word) -> Option<TaskReport> {
-        let state = self.state.borrow();
-        let slot = state.slots.peek(word)?;
-        let cell = slot.cell.as_ref()?;
-        Some(TaskReport {
-            number: slot.task,
-            name: cell.header().name,
-            spawned_at: cell.header().place,
-            future: cell.type_name(),
-            waits: Vec::new(),
-        })
-    }
-
-    /// The tasks that keep a run from ending, and what each waits for.
-    fn stuck(&self) -> Vec<TaskReport> {
-        let state = self.state.borrow();
-        let mut waits: BTreeMap<u32, Vec<Wait>> = BTreeMap::new();
-        for (ticket, target) in state.tickets.awaited() {
-            let wait = Wait { why: ticket.why, place: ticket.place, since: Some(ticket.since) };
-            waits.entry(target.owner.slot()).or_default().push(wait);
-        }
-        let mut words = Vec::new();
-        for (word, slot) in state.slots.words() {
-            let Some(cell) = &slot.cell else { continue };
-            if let Some(joiner) = &cell.header().joiner {
-                let why = Why::about("join of task", u64::from(slot.task));
-                let wait = Wait { why, place: cell.header().place, since: None };
-                waits.entry(joiner.owner.slot()).or_default().push(wait);
-            }
-            if !slot.has(DONE) && !slot.has(DAEMON) {
-                words.push(word);
-            }
-        }
-        drop(state);
-        let mut stuck: Vec<TaskReport> = words
-            .into_iter()
-            .filter_map(|word| {
-                let mut task = self.task_report(word)?;
-                task.waits = waits.remove(&word.slot()).unwrap_or_default();
-                task.waits.sort_by_key(|wait| wait.since);
-                Some(task)
-            })
-            .collect();
-        stuck.sort_unstable_by_key(|task| task.number);
-        stuck
     }
 }
 
@@ -372,6 +349,12 @@ impl State {
             let aborted = slot.has(ABORTED);
             self.events += 1;
             self.polls += u64::from(!aborted);
+            self.by = slot.task;
+            slot.polls = slot.polls.saturating_add(1);
+            if !slot.has(DAEMON) {
+                self.pulse.foreground = (self.events, now);
+            }
+            let place = slot.place;
             self.digest.event(now, u64::from(slot.task) << 3 | (class as u64) << 1 | u64::from(aborted));
             if let Some(trace) = &mut self.trace {
                 trace.executed(Event {
@@ -384,7 +367,7 @@ impl State {
                     digest: self.digest.value(),
                 });
             }
-            return Some(Turn { word, cell, aborted });
+            return Some(Turn { word, cell, place, event: self.events, aborted });
         }
     }
 }

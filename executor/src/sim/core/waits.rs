@@ -8,7 +8,7 @@ use crate::sim::slot::Target;
 use crate::sim::ticket::{ABANDONED, TicketKey, WAITING};
 use crate::sim::waker::Word;
 use crate::sim::wheel::Key;
-use crate::{Abandoned, Class, Instant, Why};
+use crate::{Abandoned, Class, Instant, Watchdog, Why};
 
 impl Core {
     /// The task that is polled.
@@ -31,11 +31,20 @@ impl Core {
     }
 
     #[inline]
-    pub(in crate::sim) fn arm(&self, due: Instant, class: Class, cx: &mut Context<'_>) -> Key {
+    pub(in crate::sim) fn arm(
+        &self,
+        due: Instant,
+        class: Class,
+        place: &'static Location<'static>,
+        cx: &mut Context<'_>,
+    ) -> Key {
         let target = Target::new(self.polled(), cx.waker());
+        if due.as_nanos() > self.now().as_nanos().saturating_add(Watchdog::FORGOTTEN) {
+            self.found_forgotten(due, place, target.owner);
+        }
         let state = &mut *self.state.borrow_mut();
         state.add_wait(target.owner);
-        let key = state.wheel.push(due.as_nanos(), Entry { target, class });
+        let key = state.wheel.push(due.as_nanos(), Entry { target, class, place });
         state.peaks.timers = state.peaks.timers.max(state.wheel.len());
         key
     }
@@ -162,7 +171,7 @@ impl Core {
             }
         }
         if let Some(waker) = target.waker {
-            waker.wake();
+            self.registered(|| waker.wake());
         }
     }
 }

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use super::pool::{self, Connected};
 use crate::http::{Body, Endpoint, Received, SendError};
-use crate::sim::core::Id;
+use crate::sim::core::{Core, Id};
 use crate::sim::waker;
 
 /// Returns the response's body; at its end `connection` is free for the next exchange.
@@ -47,6 +47,7 @@ impl http_body::Body for Exchange {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, SendError>>> {
+        waker::with(self.id, Core::polls_third_party);
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         match &frame {
             Poll::Ready(None) => self.end(),

@@ -83,6 +83,7 @@ async fn registered<F: Future>(
     let (mut park, unpark) = ticket::pair(id, Why::about("HTTP exchange", number), place);
     let mut answer = pin!(answer);
     let answered = poll_fn(|cx| {
+        id.with(Core::polls_third_party);
         let answered = answer.as_mut().poll(cx);
         if answered.is_pending() {
             // Registers; it is never ready, for `unpark` is used by nobody.
@@ -152,5 +153,7 @@ fn serve(id: Id, io: crate::Pipe, service: Service) -> impl Future<Output = ()> 
 fn daemon(core: &Core, name: &'static str, future: impl Future<Output = ()> + 'static) {
     let how = Spawn { name, place: Location::caller(), class: Class::Transport, daemon: true };
     let word = core.spawn(how, future);
+    // hyper's halves of a connection wake each other.
+    core.allow_third_party(word);
     core.detach(word);
 }
