@@ -83,7 +83,6 @@ impl Beat {
     }
 
     /// The time that the simulation's thread has been on a CPU.
-    #[expect(clippy::disallowed_methods, reason = "no run depends on it")]
     fn cpu_time(&self) -> Option<u64> {
         let text = std::fs::read_to_string(self.statistics.as_ref()?).ok()?;
         text.split_whitespace().next()?.parse().ok()
@@ -91,7 +90,6 @@ impl Beat {
 }
 
 /// The file with this thread's CPU time, on Linux.
-#[expect(clippy::disallowed_methods, reason = "no run depends on it")]
 fn statistics() -> Option<String> {
     if cfg!(not(target_os = "linux")) || cfg!(miri) {
         return None;
