@@ -4,11 +4,13 @@ mod engines;
 mod failure;
 mod output;
 mod run;
+mod workload;
 
 pub use engines::EnginesArgs;
 pub use failure::Failure;
 pub use output::{print, print_failure};
 pub use run::{RunArgs, execute};
+pub use workload::{ConvertArgs, SourceArgs, WorkloadArgs, WorkloadCommand};
 
 use clap::{Parser, Subcommand};
 
@@ -34,6 +36,8 @@ pub enum Command {
     Run(RunArgs),
     /// Serve simulated vLLM engines as real servers, one port each.
     Engines(EnginesArgs),
+    /// Look at a workload, or write it as a trace, without running it.
+    Workload(WorkloadArgs),
 }
 
 impl Cli {

@@ -5,10 +5,15 @@ use std::process::ExitCode;
 use clap::Parser;
 use engines::cli::{Cli, Command, print_failure};
 
+/// A simulation makes and drops messages by the million, and none outlives its request.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Cli::parse().into_command() {
         Command::Run(args) => args.run(),
         Command::Engines(args) => args.run(),
+        Command::Workload(args) => args.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,18 +1,20 @@
 //! What a run showed: collected while it runs, printed as one screen, written as files.
 
 mod collector;
+mod distribution;
 mod files;
-mod latencies;
 mod observer;
 mod progress;
 mod screen;
 mod summary;
 
 pub use collector::Collector;
+pub use distribution::{Distribution, Percentiles};
 pub use files::Files;
 pub use observer::{Decision, EngineTotals, Observer, Outcome, RequestEnd, RunEnd};
 pub use progress::Progress;
 pub use screen::{Screen, Subject};
+pub(crate) use screen::{grouped, plain_table};
 pub use summary::{EngineSummary, LatencySummary, RequestCounts, Summary, ThroughputSummary, TokenCounts};
 
 use crate::InputError;

@@ -1,14 +1,16 @@
 //! What arrives: requests from a recorded trace or drawn from distributions.
 
+mod description;
 mod prompt;
 mod spread;
 pub mod synthetic;
 mod trace;
 
+pub use description::{Described, Description};
 pub use prompt::{Prompt, Segment, TOKEN_IDS};
 pub use spread::Timestamps;
 pub use synthetic::Synthetic;
-pub use trace::{TraceFormat, TraceReader};
+pub use trace::{MooncakeRow, TraceFormat, TraceReader};
 
 use std::num::NonZeroU64;
 use std::time::Duration;

@@ -268,3 +268,57 @@ fn served_engines_say_where_they_are_and_end_cleanly() {
     said.read_to_string(&mut rest).expect("text");
     assert_eq!(rest, "");
 }
+
+#[test]
+fn a_converted_workload_is_the_same_workload() {
+    let folder = tempdir().expect("a folder");
+    let scenario = write(folder.path(), "s.yaml", SCENARIO);
+    let trace = folder.path().join("out.jsonl").display().to_string();
+    let source = [scenario.as_str(), "--requests", "100", "--rate-scale", "2"];
+    let converted = output(lockstep(&["workload", "convert"]).args(source).args(["--out", &trace]));
+    assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "nothing but the trace is left");
+    assert_eq!(fs::read_to_string(&trace).expect("a trace").lines().count(), 100);
+    let printed = output(lockstep(&["workload", "convert"]).args(source));
+    assert_eq!(printed.stdout, fs::read(&trace).expect("a trace"));
+
+    let describe = |arguments: &[&str]| {
+        let described = output(lockstep(&["workload", "describe"]).args(arguments));
+        assert!(described.status.success(), "{}", String::from_utf8_lossy(&described.stderr));
+        String::from_utf8(described.stdout).expect("text")
+    };
+    let lines = |text: &str| -> Vec<String> {
+        text.lines()
+            .filter(|line| line.contains("tokens ") || line.contains("gap"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let (drawn, read) = (describe(&source), describe(&["--trace", &trace]));
+    assert!(drawn.starts_with("workload     synthetic, 100 requests, 40 a second, rate x 2\n"), "{drawn}");
+    assert!(drawn.contains("requests     100 over "), "{drawn}");
+    // Eight prefixes of one whole block: all but the first prompts of each share it, drawn and read back.
+    let shared = |text: &str| text.lines().last().map(str::to_owned).expect("a last line");
+    assert!(shared(&drawn).contains("58.0 % of 81,200 prompt tokens stand in"), "{drawn}");
+    assert_eq!(shared(&drawn), shared(&read));
+    let (drawn, read) = (lines(&drawn), lines(&read));
+    assert_eq!(drawn[drawn.len() - 4..], read[read.len() - 4..]);
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_no_file() {
+    let folder = tempdir().expect("a folder");
+    let row = r#"{"timestamp": 0, "input_length": 10, "output_length": 2, "hash_ids": [1]}"#;
+    let broken = write(folder.path(), "broken.jsonl", &format!("{row}\n{{}}\n"));
+    let out = folder.path().join("out.jsonl").display().to_string();
+    let convert = |arguments: &[&str]| output(lockstep(&["workload", "convert"]).args(arguments));
+    let failed = convert(&["--trace", &broken, "--out", &out]);
+    let error = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(2), "{error}");
+    assert!(error.contains("broken.jsonl:2"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "no part of it is left");
+    let failed = convert(&["--out", "/no/such/folder/t.jsonl"]);
+    assert_eq!(failed.status.code(), Some(2), "{}", String::from_utf8_lossy(&failed.stderr));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
+    let failed = output(lockstep(&["workload", "convert"]).stdout(full));
+    assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
+}

@@ -256,7 +256,7 @@ impl WorkloadSpec {
     }
 
     /// Describes the workload in a few words.
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let source = match &self.source {
             WorkloadSource::Trace(path) if self.timestamps == Timestamps::Recorded => {
                 format!("{}, timestamps as recorded", path.display())

@@ -1,24 +1,41 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::latencies::Latencies;
 use super::summary::{EngineSummary, RequestCounts, Summary, ThroughputSummary, TokenCounts};
-use super::{Decision, Observer, Outcome, RequestEnd, RunEnd};
+use super::{Decision, Distribution, LatencySummary, Observer, Outcome, RequestEnd, RunEnd};
 
 /// Reasons for failure that are counted apart; the rest is counted together.
 const MAX_REASONS: usize = 16;
 
 /// The numbers of a run, in memory that does not grow with its requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Collector {
     decisions: u64,
     requests: RequestCounts,
     tokens: TokenCounts,
-    ttft: Latencies,
-    itl: Latencies,
-    e2e: Latencies,
+    /// Nanoseconds.
+    ttft: Distribution,
+    /// Nanoseconds.
+    itl: Distribution,
+    /// Nanoseconds.
+    e2e: Distribution,
     /// By the reason without its numbers: the first such reason, and how many there were.
     failures: BTreeMap<String, (String, u64)>,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        let latencies = || Distribution::new(1000);
+        Collector {
+            decisions: 0,
+            requests: RequestCounts::default(),
+            tokens: TokenCounts::default(),
+            ttft: latencies(),
+            itl: latencies(),
+            e2e: latencies(),
+            failures: BTreeMap::new(),
+        }
+    }
 }
 
 impl Collector {
@@ -50,9 +67,9 @@ impl Collector {
             requests: self.requests,
             tokens: self.tokens,
             prefix_hit_rate: if prompt > 0 { prefix_hit as f64 / prompt as f64 } else { 0.0 },
-            ttft_ms: self.ttft.summarize(),
-            itl_ms: self.itl.summarize(),
-            e2e_ms: self.e2e.summarize(),
+            ttft_ms: milliseconds(self.ttft),
+            itl_ms: milliseconds(self.itl),
+            e2e_ms: milliseconds(self.e2e),
             throughput: ThroughputSummary {
                 requests_per_s: per_second(self.requests.done),
                 output_tokens_per_s: per_second(output),
@@ -90,7 +107,7 @@ impl Observer for Collector {
     }
 
     fn tokens_followed(&mut self, gap: Duration, times: u64) {
-        self.itl.add(gap, times);
+        self.itl.add(nanos(gap), times);
     }
 
     fn request_ended(&mut self, request: &RequestEnd<'_>) {
@@ -98,7 +115,7 @@ impl Observer for Collector {
         match request.outcome {
             Outcome::Done => {
                 self.requests.done += 1;
-                self.e2e.add(request.e2e(), 1);
+                self.e2e.add(nanos(request.e2e()), 1);
             }
             Outcome::Failed(reason) => {
                 self.requests.failed += 1;
@@ -107,12 +124,29 @@ impl Observer for Collector {
             Outcome::Cancelled => self.requests.cancelled += 1,
         }
         if let Some(ttft) = request.ttft() {
-            self.ttft.add(ttft, 1);
+            self.ttft.add(nanos(ttft), 1);
             self.tokens.prompt += u64::from(request.prompt_tokens);
             self.tokens.prefix_hit += u64::from(request.prefix_hit_tokens);
         }
         self.tokens.output += u64::from(request.output_tokens);
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns milliseconds; nulls where there was nothing to measure.
+fn milliseconds(nanos: Distribution) -> LatencySummary {
+    nanos.percentiles().map_or_else(LatencySummary::default, |percentiles| {
+        let percentile = |nanos: u64| Some(nanos as f64 / 1e6);
+        LatencySummary {
+            mean: Some(percentiles.mean / 1e6),
+            p50: percentile(percentiles.p50),
+            p90: percentile(percentiles.p90),
+            p99: percentile(percentiles.p99),
+        }
+    })
 }
 
 /// Returns the reason with `#` for each number.

@@ -135,7 +135,7 @@ fn engines(f: &mut fmt::Formatter<'_>, summary: &Summary) -> fmt::Result {
 }
 
 /// A table without lines, its first column to the left and the others to the right.
-fn plain_table(header: &[&str]) -> Table {
+pub(crate) fn plain_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
@@ -149,7 +149,7 @@ fn plain_table(header: &[&str]) -> Table {
 }
 
 /// Returns the number with a comma between each three digits.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

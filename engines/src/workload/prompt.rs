@@ -25,6 +25,16 @@ impl Segment {
     }
 }
 
+impl Segment {
+    /// Returns a number for this segment behind the prefix that `prefix` stands for: another segment, or another
+    /// prefix, has another number but for one chance in 2^64.
+    pub(super) fn chained(self, prefix: u64) -> u64 {
+        let Segment { id, tokens } = self;
+        let own = mix(id ^ 0x2545_f491_4f6c_dd1d).wrapping_add(u64::from(tokens));
+        mix(mix(prefix.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(own))
+    }
+}
+
 /// The finalizer of SplitMix64: every bit of the input reaches every bit of the output.
 const fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

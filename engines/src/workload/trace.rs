@@ -3,6 +3,7 @@
 mod azure;
 mod lines;
 mod mooncake;
+mod mooncake_row;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,6 +14,7 @@ use crate::InputError;
 use crate::input_file;
 use azure::Columns;
 use lines::Lines;
+pub use mooncake_row::MooncakeRow;
 
 /// Arrival times at most this long after the first one.
 const MAX_SPAN: Duration = Duration::from_secs(10 * 365 * 86_400);

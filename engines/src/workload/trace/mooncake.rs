@@ -10,7 +10,7 @@ use crate::InputError;
 use crate::workload::{Prompt, Segment};
 
 /// Tokens that one of the `hash_ids` stands for.
-const BLOCK_TOKENS: u32 = 512;
+pub(super) const BLOCK_TOKENS: u32 = 512;
 
 const ROW: &str = r#"{"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [ids]}"#;
 
