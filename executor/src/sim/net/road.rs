@@ -5,6 +5,8 @@ use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use http::HeaderValue;
+
 use super::pool::Idle;
 use super::{Fault, FaultKind, Link, Links, Network, When};
 use crate::http::{Endpoint, GONE_AFTER, PROBE_AFTER};
@@ -28,6 +30,8 @@ pub(in crate::sim) struct Roads {
 /// A link in use.
 struct Road {
     link: Link,
+    /// What clients call the server: `None` where that cannot stand in a header.
+    host: Option<HeaderValue>,
     /// What its connections draw jitter from, each from a fork.
     jitter: Option<Stream>,
     /// Draws which exchanges meet a fault.
@@ -63,6 +67,11 @@ impl Roads {
     /// Returns whether HTTP travels over connections.
     pub(in crate::sim) fn exist(&self) -> bool {
         self.links.is_some()
+    }
+
+    /// What clients call the server at `to`.
+    pub(super) fn host(&mut self, to: &Endpoint) -> Option<HeaderValue> {
+        self.road(to).host.clone()
     }
 
     /// The idle connections to `to`.
@@ -204,6 +213,7 @@ fn set_up(core: &Core, to: &Endpoint, place: &'static Location<'static>) {
         chance: stream.as_ref().filter(|_| by_chance).map(|stream| stream.fork(0)),
         jitter: stream.as_ref().filter(|_| jitters).map(|stream| stream.fork(1)),
         link,
+        host: HeaderValue::try_from(to.to_string()).ok(),
         live: BTreeMap::new(),
         idle: Vec::new(),
     };

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::FutureExt;
-use http::header::{HOST, HeaderValue};
+use http::header::HOST;
 use http::uri::{PathAndQuery, Uri};
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
@@ -33,7 +33,7 @@ pub(in crate::sim) async fn send(
     place: &'static Location<'static>,
 ) -> Answer {
     let chances = id.with(|core| road::begin(core, &to, place));
-    let mut request = address(&to, request).map_err(|error| SendError::protocol(error).at(&to))?;
+    let mut request = address(id, &to, request);
     let refused = chances.iter().any(|(kind, _)| *kind == FaultKind::Refuse);
     loop {
         let idle = if refused { None } else { id.with(|core| pool::take(core, &to)) };
@@ -62,15 +62,17 @@ pub(in crate::sim) async fn send(
 }
 
 /// Has a request say what a client says on a connection to `to`.
-fn address(to: &Endpoint, request: Request<Body>) -> Result<Request<Body>, http::Error> {
+fn address(id: Id, to: &Endpoint, request: Request<Body>) -> Request<Body> {
     let (mut head, body) = request.into_parts();
     let path = head.uri.into_parts().path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
     head.uri = Uri::from(path);
     head.version = Version::HTTP_11;
-    if !head.headers.contains_key(HOST) {
-        head.headers.insert(HOST, HeaderValue::try_from(to.to_string())?);
+    if !head.headers.contains_key(HOST)
+        && let Some(host) = id.with(|core| core.roads.borrow_mut().host(to))
+    {
+        head.headers.insert(HOST, host);
     }
-    Ok(Request::from_parts(head, body))
+    Request::from_parts(head, body)
 }
 
 /// Awaits `answer`, which hyper wakes, as a wait that reports know.
