@@ -12,6 +12,7 @@ use std::time::Duration;
 use executor::http::{Body, Endpoint};
 use executor::{Links, Network, Rt, Sim, Stream, Unpark, Why};
 use http::{Request, Response};
+use hyper_util::rt::TokioIo;
 
 use crate::measure::{cpu_ns, live_bytes, median};
 use crate::peer::{Peer, Tokio};
@@ -57,7 +58,7 @@ pub(crate) fn all() -> Vec<Row> {
         both!(e2, "a task in a sleep and its handle", "bytes"),
         both!(e3, "kept of a finished task", "bytes"),
         Row { name: "h1", what: "HTTP exchange, direct", unit: "ns", ours: h1, tokio: None },
-        Row { name: "h2", what: "HTTP/1.1 exchange, wire", unit: "ns", ours: h2, tokio: None },
+        Row { name: "h2", what: "HTTP/1.1 exchange, wire", unit: "ns", ours: h2, tokio: Some(h2_tokio) },
     ]
 }
 
@@ -391,6 +392,33 @@ fn h2(reps: usize) -> f64 {
         let spent = cpu_ns() - start;
         assert!(run.output.is_some(), "{}", run.report);
         spent
+    })
+}
+
+/// The same bytes between hyper's bare client and server, over tokio's in-memory pipe.
+fn h2_tokio(reps: usize) -> f64 {
+    median(reps, N, || {
+        Tokio::run_local(async |_| {
+            let (near, far) = tokio::io::duplex(64 << 10);
+            let echo = hyper::service::service_fn(async |request: Request<hyper::body::Incoming>| {
+                Ok::<_, std::convert::Infallible>(Response::new(request.into_body()))
+            });
+            let server = hyper::server::conn::http1::Builder::new()
+                .auto_date_header(false)
+                .serve_connection(TokioIo::new(far), echo);
+            tokio::task::spawn_local(server);
+            let client = hyper::client::conn::http1::handshake(TokioIo::new(near)).await;
+            let (mut client, connection) = client.expect("nothing is exchanged yet");
+            tokio::task::spawn_local(connection);
+            for _ in 0..N {
+                let request = Request::get("/").header("host", "10.0.0.1:8000");
+                let request = request.body(Body::from("200 bytes, more or less")).expect("a request");
+                client.ready().await.expect("it is open");
+                let response = client.send_request(request).await.expect("it answers");
+                let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("it is whole");
+                std::hint::black_box(body.to_bytes());
+            }
+        })
     })
 }
 

@@ -40,7 +40,8 @@ pub(in crate::sim) async fn send(
         let reused = idle.is_some();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => connect(id, &to, refused).await.map_err(|error| error.at(&to))?,
+            // In a box: most exchanges find a connection and need no room for this.
+            None => Box::pin(connect(id, &to, refused)).await.map_err(|error| error.at(&to))?,
         };
         let number = connection.number;
         if !chances.is_empty() {
