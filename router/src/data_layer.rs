@@ -32,6 +32,7 @@ mod engine_mapping;
 mod http_source;
 mod poll;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -173,6 +174,8 @@ pub struct PodEvent {
     pub deleted: bool,
     /// Its condition `Ready` is true.
     pub ready: bool,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
     /// `spec.hostname`, may be empty.
     pub hostname: String,
 }

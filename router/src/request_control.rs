@@ -2,6 +2,7 @@
 
 pub mod agent_identity;
 pub mod destination_endpoint_served_verifier;
+pub mod disaggregatedset_rollout_screener;
 mod go_float;
 pub mod latency_slo_admitter;
 pub mod probabilistic_admitter;
@@ -24,6 +25,7 @@ use crate::scheduling::SchedulingResult;
 pub const TYPES: &[(&str, Factory)] = &[
     (agent_identity::TYPE, agent_identity::factory),
     (destination_endpoint_served_verifier::TYPE, destination_endpoint_served_verifier::factory),
+    (disaggregatedset_rollout_screener::TYPE, disaggregatedset_rollout_screener::factory),
     (latency_slo_admitter::TYPE, latency_slo_admitter::factory),
     (probabilistic_admitter::TYPE, probabilistic_admitter::factory),
 ];

@@ -9,6 +9,7 @@ mod lifecycle;
 mod parsers;
 mod plugin_state;
 mod rewrite;
+mod screeners;
 mod token_producer;
 mod vec_plugins;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/inflight_load" => inflight_load::run(case),
         "request_control/lifecycle" => lifecycle::run(case),
         "request_control/rewrite" => rewrite::run(case),
+        "request_control/screeners" => screeners::run(case),
         "request_control/producers" => producers(case),
         _ => Outcome::Failed(format!("no adapter for {file}")),
     }

@@ -101,7 +101,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("request_control/producers_render", NotBuilt("the token producer over render endpoints")),
     ("request_control/responses", Built(request_control::run)),
     ("request_control/rewrite", Built(request_control::run)),
-    ("request_control/screeners", NotBuilt("screeners")),
+    ("request_control/screeners", Built(request_control::run)),
     ("scheduling/filters", Built(scheduling::run)),
     ("scheduling/helpers", Built(scheduling::run)),
     ("scheduling/pickers", Built(scheduling::run)),

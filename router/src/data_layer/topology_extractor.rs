@@ -195,7 +195,14 @@ mod tests {
             };
             let pod = |ready, hostname: &str| {
                 let (namespace, name) = ("ns".to_owned(), "pod".to_owned());
-                let event = PodEvent { namespace, name, deleted: false, ready, hostname: hostname.into() };
+                let event = PodEvent {
+                    namespace,
+                    name,
+                    deleted: false,
+                    ready,
+                    hostname: hostname.into(),
+                    ..PodEvent::default()
+                };
                 pods.on_pod(&event, store.endpoints());
             };
             upsert(&[]);

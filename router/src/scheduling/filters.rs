@@ -35,6 +35,8 @@ pub const TYPES: &[(&str, Factory)] = &[
     (utilization_filter::TYPE, utilization_filter::factory),
 ];
 
+pub(crate) use label_selector_filter::LabelSelectorText;
+
 /// Keeps what `passes`, and everything where nothing does.
 fn retain_unless_all_go(survivors: &mut Vec<Candidate>, passes: impl Fn(Candidate) -> bool) {
     if survivors.iter().any(|&candidate| passes(candidate)) {

@@ -50,6 +50,7 @@ fn steps(given: &Value) -> Result<Value, Fault> {
                         deleted: step["deleted"] == true,
                         ready: text(step, "ready") == "True",
                         hostname: text(step, "spec_hostname").into(),
+                        ..PodEvent::default()
                     };
                     pods.on_pod(&event, store.endpoints());
                 }

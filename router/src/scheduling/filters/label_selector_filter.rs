@@ -1,6 +1,9 @@
 //! `label-selector-filter`: endpoints that a Kubernetes label selector matches (scheduling spec 4.1).
 
 mod syntax;
+mod text;
+
+pub(crate) use text::LabelSelectorText;
 
 use std::collections::BTreeMap;
 
