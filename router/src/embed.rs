@@ -153,6 +153,7 @@ pub fn build(rt: &Rt, config: RouterConfig) -> Result<Embedded, Problems<Fault>>
                 metrics,
                 pool_name,
                 behavior,
+                elides_ticks: true,
             };
             let controller = flow_control.insert(FlowController::start(rt, parts)).clone();
             queues.get_or_init(|| controller.downgrade());

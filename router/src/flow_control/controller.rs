@@ -45,6 +45,8 @@ pub struct Parts {
     pub pool_name: String,
     /// The llm-d Router's behaviour, or the sensible one.
     pub behavior: Behavior,
+    /// Whether ticks that can change nothing are left out.
+    pub elides_ticks: bool,
 }
 
 /// A request that asks for its turn.
@@ -96,6 +98,7 @@ struct Shared {
     settings: Settings,
     processor: RefCell<Processor>,
     behavior: Behavior,
+    elides_ticks: bool,
     started: Instant,
     /// Ends the ticker's sleep early.
     alarm: Notify,
@@ -128,7 +131,7 @@ impl FlowController {
 
     /// Returns a controller that works; its ticker is a daemon of `rt`. To be called on the core's thread.
     pub fn start(rt: &Rt, parts: Parts) -> Self {
-        let Parts { settings, detector, pool, evictor, metrics, pool_name, behavior } = parts;
+        let Parts { settings, detector, pool, evictor, metrics, pool_name, behavior, elides_ticks } = parts;
         let reclamation =
             evictor.map(|evictor| Reclamation::new(evictor, &settings.controller, &metrics, &pool_name));
         let measures = Measures::new(rt.clone(), &metrics, &pool_name);
@@ -138,6 +141,7 @@ impl FlowController {
             settings,
             processor: RefCell::new(processor),
             behavior,
+            elides_ticks,
             started: rt.now(),
             alarm: rt.notify(),
             wakes: Cell::new(Instant::ZERO),

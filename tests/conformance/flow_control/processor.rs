@@ -140,6 +140,7 @@ impl Script {
             metrics: handle.metrics().clone(),
             pool_name: "pool-1".to_owned(),
             behavior: Behavior::Parity,
+            elides_ticks: true,
         };
         Script {
             rt: rt.clone(),

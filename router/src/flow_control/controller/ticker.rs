@@ -2,6 +2,7 @@
 //!
 //! A tick that can change nothing is left out: while nothing waits and no policy remembers anything, the only effect of a
 //! tick is to look the pool up again when the last look is too old, so the ticker sleeps until the first tick that does.
+//! For who arrives at the very instant of a tick that was left out, that tick is over.
 
 use std::pin::pin;
 use std::rc::Weak;
@@ -49,7 +50,7 @@ pub(super) fn next(shared: &Shared) -> Instant {
     let sweep = if processor.has_zombies() { after(shared.sweep_interval()) } else { Instant::MAX };
     let tick = match processor.pool.expires() {
         // The first tick at which the pool is looked up again.
-        Some(expires) if processor.is_quiet() => {
+        Some(expires) if shared.elides_ticks && processor.is_quiet() => {
             next_multiple(shared.started, TICK, expires - Duration::from_nanos(1)).max(after(TICK))
         }
         _ => after(TICK),
