@@ -1,15 +1,21 @@
 //! The command line of `lockstep`: its arguments, what they make of a scenario, and how it fails.
 
+mod diff;
 mod engines;
 mod failure;
 mod output;
+mod replay;
 mod run;
+mod trace;
 mod workload;
 
+pub use diff::DiffArgs;
 pub use engines::EnginesArgs;
 pub use failure::Failure;
 pub use output::{print, print_failure};
+pub use replay::ReplayArgs;
 pub use run::{RunArgs, execute};
+pub use trace::TraceArgs;
 pub use workload::{ConvertArgs, SourceArgs, WorkloadArgs, WorkloadCommand};
 
 use clap::{Parser, Subcommand};
@@ -27,6 +33,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a result could not be written; 2 wrong arguments or input; \
+3 a replay or a journal differs; \
 130 interrupted by SIGINT, 143 by SIGTERM";
 
 /// What `lockstep` can do.
@@ -38,6 +45,12 @@ pub enum Command {
     Engines(EnginesArgs),
     /// Look at a workload, or write it as a trace, without running it.
     Workload(WorkloadArgs),
+    /// Run a recorded run again, as it was or under another policy, and compare.
+    Replay(ReplayArgs),
+    /// Name the first difference of two recorded runs, and what led to it.
+    Diff(DiffArgs),
+    /// Turn a recorded run into a trace to look at.
+    Trace(TraceArgs),
 }
 
 impl Cli {

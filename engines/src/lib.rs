@@ -9,6 +9,7 @@ pub mod hardware;
 mod input_error;
 mod input_file;
 pub mod model_server;
+pub mod recording;
 pub mod report;
 pub mod scenario;
 pub mod workload;

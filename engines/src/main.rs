@@ -14,6 +14,9 @@ fn main() -> ExitCode {
         Command::Run(args) => args.run(),
         Command::Engines(args) => args.run(),
         Command::Workload(args) => args.run(),
+        Command::Replay(args) => args.run(),
+        Command::Diff(args) => args.run(),
+        Command::Trace(args) => args.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

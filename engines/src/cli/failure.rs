@@ -20,6 +20,8 @@ impl Failure {
     const BAD_INPUT: u8 = 2;
     /// The exit code of a process whose results could not be written.
     const LOST_OUTPUT: u8 = 1;
+    /// The exit code of a process that was to find no difference and found one.
+    const DIFFERING: u8 = 3;
 
     /// Returns the failure of a process that was asked for what it cannot do, with one cause.
     pub fn new(cause: impl fmt::Display) -> Self {
@@ -31,14 +33,19 @@ impl Failure {
         Failure { causes: vec![cause.to_string()], exit_code: Self::LOST_OUTPUT }
     }
 
+    /// Returns the failure of a process that compared and found a difference.
+    pub fn differing(cause: impl fmt::Display) -> Self {
+        Failure { causes: vec![cause.to_string()], exit_code: Self::DIFFERING }
+    }
+
     /// Returns the failure of a process that was asked to end before its work was done.
     pub fn interrupted(signal: Signal) -> Self {
         let cause = format!("interrupted by {signal}: what is printed and written is the run up to there");
         Failure { causes: vec![cause], exit_code: signal.exit_code() }
     }
 
-    /// Returns the code that the process ends with: 1 when output was lost, 2 for bad input, 128 and its number
-    /// for a signal.
+    /// Returns the code that the process ends with: 1 when output was lost, 2 for bad input, 3 for a
+    /// difference, 128 and its number for a signal.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit_code)
     }

@@ -13,6 +13,7 @@ use super::{Failure, print};
 use crate::InputError;
 use crate::cluster;
 use crate::input_file;
+use crate::recording::{Recording, Setup};
 use crate::report::{Files, Observer, Progress, Report, RunEnd, Screen, Subject};
 use crate::scenario::{Plan, RouterSource, Scenario, WorkloadSource, WorkloadSpec};
 use crate::workload::{Timestamps, Workload};
@@ -56,6 +57,9 @@ pub struct RunArgs {
     /// Write requests.csv, decisions.jsonl and summary.json into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write a journal of the run into this folder: for `lockstep replay`, `diff` and `trace`
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
 }
 
 impl RunArgs {
@@ -117,14 +121,30 @@ impl RunArgs {
     pub fn run(&self) -> Result<(), Failure> {
         let interrupt =
             Interrupt::catch().map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
+        let mut unrecorded = None;
         let done = execute(self, |plan, workload, observer| {
             let config = plan.router.config()?;
             let clock = WallClock::start();
             let sim = Sim::builder().interrupt(interrupt.clone());
-            let end = cluster::simulate(sim, plan, config, workload, observer)?;
-            Ok(RunEnd { wall: clock.elapsed(), interrupted: interrupt.signal(), ..end })
+            let recording = self.recording(plan.seed, &observer)?;
+            let end = match &recording {
+                None => cluster::simulate(sim, plan, config, workload, observer)?,
+                Some(tape) => {
+                    let watch = Rc::new(RefCell::new(tape.clone()));
+                    cluster::simulate(sim.trace(tape.clone()), plan, config, workload, watch)?
+                }
+            };
+            let end = RunEnd { wall: clock.elapsed(), interrupted: interrupt.signal(), ..end };
+            if let Some(tape) = recording {
+                unrecorded = tape.finish(&end).err();
+            }
+            Ok(end)
         })?;
         print(&format!("{}\n", done.screen))?;
+        if let (Some(folder), Some(error)) = (&self.record, unrecorded) {
+            let folder = folder.display();
+            return Err(Failure::lost_output(format!("the journal in {folder} is not whole: {error}")));
+        }
         match (done.interrupted, done.unwritten) {
             (Some(signal), _) => Err(Failure::interrupted(signal)),
             (None, Some(error)) => Err(Failure::lost_output(error)),
@@ -132,8 +152,27 @@ impl RunArgs {
         }
     }
 
+    /// Begins the journal that is asked for.
+    fn recording(
+        &self,
+        seed: u64,
+        observer: &Rc<RefCell<dyn Observer>>,
+    ) -> Result<Option<Recording>, Failure> {
+        let Some(folder) = &self.record else { return Ok(None) };
+        let files = [&self.scenario, &self.trace, &self.config].into_iter().flatten();
+        let setup = Setup::new(self.words(seed), files.map(PathBuf::as_path))?;
+        let recording = Recording::begin(folder, setup.header(seed), Rc::clone(observer));
+        recording.map(Some).map_err(Failure::new)
+    }
+
     /// Returns the command that repeats the run; the seed is always in it.
     pub fn repeat(&self, seed: u64) -> String {
+        let words: Vec<String> = self.words(seed).iter().map(|word| quoted(word)).collect();
+        words.join(" ")
+    }
+
+    /// Returns the words of the command that repeats the run.
+    fn words(&self, seed: u64) -> Vec<String> {
         let path = |path: &PathBuf| path.display().to_string();
         let mut words = vec!["lockstep".to_owned(), "run".to_owned()];
         words.extend(self.scenario.as_ref().map(path));
@@ -152,8 +191,7 @@ impl RunArgs {
         add("--rate-scale", self.rate_scale.map(|factor| factor.to_string()));
         add("--requests", self.requests.map(|n| n.to_string()));
         add("--seed", Some(seed.to_string()));
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        words.join(" ")
+        words
     }
 }
 
@@ -224,7 +262,7 @@ impl RouterSource {
     ///
     /// # Errors
     /// When the file cannot be read.
-    fn config(&self) -> Result<RouterConfig, Failure> {
+    pub(super) fn config(&self) -> Result<RouterConfig, Failure> {
         Ok(match self {
             RouterSource::BuiltIn => RouterConfig::new("built-in configuration", ""),
             RouterSource::File(path) => {
