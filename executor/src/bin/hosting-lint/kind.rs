@@ -92,6 +92,8 @@ pub(crate) const SEAM: &[(&str, Kind)] = &[
     ("executor::Rt::local", Kind::State),
     ("executor::Rt::http", Kind::OutboundHttp),
     ("executor::Rt::simulation", Kind::Simulation),
+    // What only some hosts have is of one kind.
+    ("executor::Rt::live", Kind::Simulation),
     ("executor::Stream::new", Kind::Randomness),
     ("executor::Stream::fork", Kind::Randomness),
     ("executor::Stream::u64", Kind::Randomness),
