@@ -34,6 +34,7 @@ use crate::candidates::Candidates;
 use crate::data_key::{self, DataKey, well_known};
 use crate::endpoint::{Endpoint, EndpointMetadata};
 use crate::error::{ErrorCode, InferenceError, PluginError};
+use crate::explain::Explanation;
 use crate::flow_control::candidates::Locator;
 use crate::flow_control::eviction::{RequestEvictor, Signal};
 use crate::headers::Headers;
@@ -159,6 +160,8 @@ pub struct Director {
     /// Follows requests in flight, where they may be evicted.
     evictor: Option<Rc<RequestEvictor>>,
     hooks: Rc<Hooks>,
+    /// Takes the reason of each decision; `None` = nobody asks, and nothing is collected.
+    explain: Option<Box<dyn Fn(Explanation)>>,
     options: DirectorOptions,
     /// What conditional decode looks at, whatever producer is configured (request-control spec 2.2).
     prefix_key: DataKey,
@@ -190,6 +193,7 @@ impl Director {
             scheduler,
             admission: Box::new(admission),
             evictor: None,
+            explain: None,
             options,
         }
     }
@@ -208,6 +212,11 @@ impl Director {
     /// Returns the plugins of each hook.
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
+    }
+
+    /// Calls `explain` with the reason of each decision of the scheduler from now on.
+    pub fn explain(&mut self, explain: impl Fn(Explanation) + 'static) {
+        self.explain = Some(Box::new(explain));
     }
 
     /// Decides where a request goes (request-control spec 2.2).
@@ -254,10 +263,14 @@ impl Director {
         let mut candidates = self.screened(&request, self.locator.locate(&metadata))?;
         self.produce(&mut request, &mut candidates).await;
         self.admit(&request, &candidates)?;
-        let result = self
-            .scheduler
-            .schedule(&mut request, &candidates, self.rt.now())
-            .map_err(|error| scheduling_failure(&error))?;
+        let now = self.rt.now();
+        let mut traces = self.explain.as_ref().map(|_| Vec::new());
+        let result = self.scheduler.schedule(&mut request, &candidates, now, traces.as_mut());
+        if let (Some(explain), Some(traces)) = (&self.explain, traces) {
+            let outcome = result.as_ref().map(SchedulingResult::primary_targets).map_err(ToString::to_string);
+            explain(Explanation::new(&request, &candidates, traces, outcome, now));
+        }
+        let result = result.map_err(|error| scheduling_failure(&error))?;
         if headers::prefers_if_available(&request.headers) && !self.holds_prefix(&result, &candidates) {
             let message = "no decode worker has the requested KV cache";
             return Err(InferenceError::new(ErrorCode::PreconditionFailed, message).into());

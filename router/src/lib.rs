@@ -19,6 +19,7 @@ pub mod director;
 pub mod embed;
 pub mod endpoint;
 pub mod error;
+pub mod explain;
 pub mod flow_control;
 pub mod headers;
 pub mod metrics;

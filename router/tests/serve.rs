@@ -320,6 +320,44 @@ fn a_body_that_is_too_long_is_refused_in_words() {
     }
 }
 
+/// With `--explain`, a request's reason can be asked for, and its response names the choice; without, neither is there.
+#[test]
+fn a_decision_is_explained_to_who_asks() {
+    let (server, _chunks) = model_server();
+    let request = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: r\r\nx-request-id: r-1\r\ncontent-length: {}\r\n\r\n{COMPLETION}",
+        COMPLETION.len()
+    );
+    let page =
+        |id: &str| format!("GET /debug/decisions/{id} HTTP/1.1\r\nhost: r\r\nconnection: close\r\n\r\n");
+
+    let router = Served::start(server, &["--explain", "10"]);
+    let (_, head) = router.ask(request.as_bytes());
+    let line = format!("x-lockstep-decision: endpoint=default/{server}; score=");
+    assert!(head.contains(&line) && head.contains("; candidates=1\r\n"), "{head}");
+    let mut client = router.connect();
+    client.write_all(page("r-1").as_bytes()).expect("it takes bytes");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let reason: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let endpoint = format!("default/{server}");
+    assert_eq!((&reason["request_id"], &reason["chosen"][0]), (&"r-1".into(), &endpoint.as_str().into()));
+    assert_eq!(reason["candidates"][0]["endpoint"], endpoint.as_str());
+    // The built-in configuration (configuration spec 2.2).
+    let scorers = reason["profiles"][0]["scorers"].as_array().expect("a list");
+    let weights: Vec<_> =
+        scorers.iter().map(|scorer| (scorer["plugin"].as_str(), scorer["weight"].as_f64())).collect();
+    let expected =
+        [("queue-scorer", 2.0), ("kv-cache-utilization-scorer", 2.0), ("prefix-cache-scorer", 3.0)];
+    assert_eq!(weights, expected.map(|(name, weight)| (Some(name), Some(weight))));
+    assert_eq!(router.ask(page("r-2").as_bytes()).0, "HTTP/1.1 404 Not Found");
+
+    let router = Served::start(server, &[]);
+    assert!(!router.ask(request.as_bytes()).1.contains("x-lockstep-decision"));
+    assert_eq!(router.ask(page("r-1").as_bytes()).0, "HTTP/1.1 200 OK", "the path is a model server's");
+}
+
 /// Thousands of requests leave nothing behind.
 #[test]
 fn memory_is_flat_over_many_requests() {

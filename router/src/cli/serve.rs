@@ -58,6 +58,10 @@ pub struct ServeArgs {
     /// How long opening a connection to a model server may take
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = Range::<u64>::new().range(1..=600))]
     pub connect_timeout: u64,
+    /// Remember why the last N requests went where they did: `/debug/decisions/{request-id}`, and the header
+    /// `x-lockstep-decision` on responses
+    #[arg(long, value_name = "N", value_parser = Range::<usize>::new().range(1..=100_000))]
+    pub explain: Option<usize>,
     /// Seed of all random draws, to repeat decisions; without it the operating system gives one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -106,8 +110,9 @@ impl ServeArgs {
     }
 
     async fn serve(self, rt: Rt, config: RouterConfig) -> Result<(), Failure> {
-        let Embedded { core, handle, proxy, datastore, plugins, discovery, notices, flow_control, .. } =
-            embed::build(&rt, config).map_err(Failure::Configuration)?;
+        let Embedded {
+            mut core, handle, proxy, datastore, plugins, discovery, notices, flow_control, ..
+        } = embed::build(&rt, config).map_err(Failure::Configuration)?;
         for notice in &notices {
             tracing::warn!("{notice}");
         }
@@ -121,8 +126,12 @@ impl ServeArgs {
         let server = Server::bind(self.listen, MAX_CONNECTIONS).await;
         let server = server.map_err(|error| Failure::Bind(self.listen, error))?;
         self.endpoints.iter().for_each(|endpoint| datastore.upsert(metadata(endpoint)));
+        let mut frontend = Frontend::new(proxy, handle);
+        if let Some(capacity) = self.explain {
+            core.explain(capacity);
+            frontend = frontend.with_explanations();
+        }
         drop(rt.daemon("core", core.run()));
-        let frontend = Frontend::new(proxy, handle);
         tracing::info!(address = %server.local_addr(), "serving");
 
         let (stop, stopped) = rt.oneshot::<()>();

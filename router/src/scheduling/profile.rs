@@ -5,12 +5,19 @@ use std::rc::Rc;
 use super::{Filter, Picker, ProfileRunResult, SchedulingContext, Scored, Scorer, Target};
 use crate::candidates::Candidate;
 use crate::error::{ErrorCode, InferenceError};
+use crate::explain::{self, FilterTrace, ProfileTrace, ScorerTrace};
 use crate::plugin::Instance;
 
 /// Weight of a scorer that the configuration gives none.
 const DEFAULT_WEIGHT: f64 = 1.0;
 
+struct NamedFilter {
+    name: Rc<str>,
+    filter: Rc<dyn Filter>,
+}
+
 struct WeightedScorer {
+    name: Rc<str>,
     scorer: Rc<dyn Scorer>,
     weight: f64,
 }
@@ -18,7 +25,7 @@ struct WeightedScorer {
 /// A named chain of plugins that turns candidates into targets.
 pub struct Profile {
     name: Rc<str>,
-    filters: Vec<Rc<dyn Filter>>,
+    filters: Vec<NamedFilter>,
     scorers: Vec<WeightedScorer>,
     picker: Rc<dyn Picker>,
 }
@@ -34,14 +41,24 @@ impl Profile {
         &self.name
     }
 
-    /// Runs the chain over all candidates.
+    /// Runs the chain over all candidates; `trace` takes what each plugin did.
     ///
     /// # Errors
     /// `Internal` when no candidate is left to pick from, or the picker picks none. The scheduler only logs it.
-    pub fn run(&self, cx: &SchedulingContext<'_>) -> Result<ProfileRunResult, InferenceError> {
+    pub fn run(
+        &self,
+        cx: &SchedulingContext<'_>,
+        mut trace: Option<&mut ProfileTrace>,
+    ) -> Result<ProfileRunResult, InferenceError> {
         let mut survivors: Vec<Candidate> = cx.candidates.all().collect();
-        for filter in &self.filters {
+        for NamedFilter { name, filter } in &self.filters {
+            let before = trace.is_some().then(|| survivors.clone());
             filter.filter(cx, &mut survivors);
+            if let (Some(trace), Some(before)) = (trace.as_deref_mut(), before) {
+                let dropped = before.into_iter().filter(|candidate| !survivors.contains(candidate));
+                let dropped = dropped.map(|candidate| explain::name_of(cx.candidates, candidate)).collect();
+                trace.filters.push(FilterTrace { plugin: Rc::clone(name), dropped });
+            }
             if survivors.is_empty() {
                 break;
             }
@@ -49,8 +66,13 @@ impl Profile {
         if survivors.is_empty() {
             return Err(internal("no endpoints available for the given request"));
         }
-        let mut scored = self.score(cx, &survivors);
+        let mut scored = self.score(cx, &survivors, trace.as_deref_mut());
         let picked = self.picker.pick(&mut scored).min(scored.len());
+        if let Some(trace) = trace {
+            let named = |scored: &Scored| (explain::name_of(cx.candidates, scored.candidate), scored.score);
+            trace.ranking = scored.iter().map(named).collect();
+            trace.picked = picked;
+        }
         if picked == 0 {
             return Err(internal("the picker chose no endpoint"));
         }
@@ -62,13 +84,23 @@ impl Profile {
     }
 
     /// Sums up clamped scores times weights, scorer after scorer, so that the additions have one order.
-    fn score(&self, cx: &SchedulingContext<'_>, survivors: &[Candidate]) -> Vec<Scored> {
+    fn score(
+        &self,
+        cx: &SchedulingContext<'_>,
+        survivors: &[Candidate],
+        mut trace: Option<&mut ProfileTrace>,
+    ) -> Vec<Scored> {
         let mut totals: Vec<Scored> =
             survivors.iter().map(|&candidate| Scored { candidate, score: 0.0 }).collect();
         let mut scores = vec![None; survivors.len()];
-        for WeightedScorer { scorer, weight } in &self.scorers {
+        for WeightedScorer { name, scorer, weight } in &self.scorers {
             scores.fill(None);
             scorer.score(cx, survivors, &mut scores);
+            if let Some(trace) = trace.as_deref_mut() {
+                let named = |&candidate: &Candidate| explain::name_of(cx.candidates, candidate);
+                let scores = survivors.iter().map(named).zip(scores.iter().copied()).collect();
+                trace.scorers.push(ScorerTrace { plugin: Rc::clone(name), weight: *weight, scores });
+            }
             for (total, score) in totals.iter_mut().zip(&scores) {
                 if let Some(score) = score {
                     total.score += clamp(*score) * weight;
@@ -101,7 +133,7 @@ fn internal(message: &str) -> InferenceError {
 /// Collects a profile's plugins in the order of its references (scheduling spec 3.1 step 8).
 pub struct ProfileBuilder {
     name: Rc<str>,
-    filters: Vec<Rc<dyn Filter>>,
+    filters: Vec<NamedFilter>,
     scorers: Vec<WeightedScorer>,
     picker: Option<Rc<dyn Picker>>,
 }
@@ -123,11 +155,12 @@ impl ProfileBuilder {
     pub fn add(&mut self, instance: &Instance, weight: Option<f64>) -> Result<(), TwoPickers> {
         let roles = &instance.roles;
         if let Some(filter) = &roles.filter {
-            self.filters.push(Rc::clone(filter));
+            self.filters.push(NamedFilter { name: Rc::clone(&instance.id.name), filter: Rc::clone(filter) });
         }
         if let Some(scorer) = &roles.scorer {
             let weight = weight.unwrap_or(DEFAULT_WEIGHT);
-            self.scorers.push(WeightedScorer { scorer: Rc::clone(scorer), weight });
+            let name = Rc::clone(&instance.id.name);
+            self.scorers.push(WeightedScorer { name, scorer: Rc::clone(scorer), weight });
         }
         if let Some(picker) = &roles.picker {
             if self.picker.is_some() {

@@ -199,7 +199,7 @@ proptest! {
                 builder.add(&Instance { roles, ..instance.clone() }, Some(at as f64)).expect("no pickers here");
             }
             let picker = build(rt, "max-score-picker").roles.picker.expect("it is a picker");
-            let Ok(result) = builder.build(|| picker).run(&context(&request, &pool)) else {
+            let Ok(result) = builder.build(|| picker).run(&context(&request, &pool), None) else {
                 prop_assert!(pool.is_empty(), "no result for {} endpoints", pool.len());
                 return Ok(());
             };
@@ -266,7 +266,7 @@ fn decisions(rt: &Rt, drawn: &[Drawn], order: &[usize]) -> Vec<Option<String>> {
         let handler = build(rt, "single-profile-handler").roles.profile_handler.expect("it is a handler");
         let scheduler = Scheduler::new(handler, vec![profile]);
         for _ in 0..20 {
-            let result = scheduler.schedule(&mut request(), &pool, Instant::default());
+            let result = scheduler.schedule(&mut request(), &pool, Instant::default(), None);
             let first = result.ok().and_then(|r| r.primary_targets().first().cloned());
             chosen.push(first.map(|target| target.endpoint.metadata.id.name.clone()));
         }

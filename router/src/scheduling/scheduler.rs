@@ -7,6 +7,7 @@ use executor::Instant;
 use super::{Profile, ProfileHandler, ProfileResults, SchedulingContext, SchedulingResult};
 use crate::candidates::Candidates;
 use crate::error::PluginError;
+use crate::explain::ProfileTrace;
 use crate::request::InferenceRequest;
 
 /// Profiles and the handler that runs them; has no state of its own between requests.
@@ -31,7 +32,7 @@ impl Scheduler {
     /// Decides for one request, at one instant, without waiting.
     ///
     /// Every profile sees all candidates. A profile that fails is a `None` for the handler; its own error goes
-    /// no further than the log.
+    /// no further than the log. `traces` takes what each of them did.
     ///
     /// # Errors
     /// When no profile ran, and whatever the handler makes of the results.
@@ -40,6 +41,7 @@ impl Scheduler {
         request: &mut InferenceRequest,
         candidates: &Candidates,
         now: Instant,
+        mut traces: Option<&mut Vec<ProfileTrace>>,
     ) -> Result<SchedulingResult, PluginError> {
         let mut results = ProfileResults::default();
         loop {
@@ -50,7 +52,13 @@ impl Scheduler {
                 break;
             }
             for name in next {
-                let result = self.run(&name, &SchedulingContext { request, candidates, now });
+                let mut trace = traces
+                    .is_some()
+                    .then(|| ProfileTrace { profile: name.to_string(), ..ProfileTrace::default() });
+                let result = self.run(&name, &SchedulingContext { request, candidates, now }, trace.as_mut());
+                if let (Some(traces), Some(trace)) = (traces.as_deref_mut(), trace) {
+                    traces.push(trace);
+                }
                 results.insert(name, result);
             }
         }
@@ -61,12 +69,17 @@ impl Scheduler {
         self.handler.process_results(request, results)
     }
 
-    fn run(&self, name: &Rc<str>, cx: &SchedulingContext<'_>) -> Option<super::ProfileRunResult> {
+    fn run(
+        &self,
+        name: &Rc<str>,
+        cx: &SchedulingContext<'_>,
+        trace: Option<&mut ProfileTrace>,
+    ) -> Option<super::ProfileRunResult> {
         let Some(profile) = self.profiles.iter().find(|profile| profile.name() == name) else {
             tracing::error!(profile = %name, "the profile handler asked for a profile that is not configured");
             return None;
         };
-        match profile.run(cx) {
+        match profile.run(cx, trace) {
             Ok(result) => Some(result),
             Err(error) => {
                 tracing::debug!(profile = %name, %error, "failed to run scheduler profile");

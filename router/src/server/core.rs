@@ -20,8 +20,10 @@ use crate::data_layer::silence::{Silence, SilentAddresses};
 use crate::director::headers::REQUEST_ID;
 use crate::director::{Director, ForwardedBody, Pool, RequestInput, ResponseTracker};
 use crate::error::{ErrorCode, InferenceError, PluginError};
+use crate::explain::Explanations;
 use crate::headers::Headers;
 use crate::metrics::{Metric, Registry};
+use crate::request::InferenceRequest;
 use crate::request_control::Usage;
 
 /// What a request to the core asks for.
@@ -32,6 +34,7 @@ enum Command {
     Chunk { key: usize, usage: Option<Usage> },
     End { key: usize, usage: Option<Usage>, seen: bool },
     Rerouted { endpoint: Endpoint, why: Rerouted },
+    Explain { request_id: String, reply: oneshot::Sender<Option<String>> },
     Ready { reply: oneshot::Sender<usize> },
     Metrics { reply: oneshot::Sender<String> },
 }
@@ -58,6 +61,8 @@ pub(crate) struct Route {
     pub(crate) body: Option<ForwardedBody>,
     /// The model as the client named it, and as it was rewritten, where the two differ.
     pub(crate) renamed: Option<Renamed>,
+    /// The decision in a line, where decisions are explained.
+    pub(crate) decision: Option<String>,
     /// Whether the response passes unseen.
     pub(crate) skip_response_processing: bool,
     /// Told when the request is to break off; `None` for one that cannot be evicted.
@@ -95,6 +100,7 @@ pub struct Core {
     handle: mpsc::UnboundedSender<Command>,
     requests: RequestMetrics,
     rerouted: Metric,
+    explanations: Option<Rc<RefCell<Explanations>>>,
     responses: RefCell<Slab<Followed>>,
     watch: Option<Watch>,
 }
@@ -155,10 +161,18 @@ impl Core {
             handle: sender,
             requests,
             rerouted,
+            explanations: None,
             responses: RefCell::default(),
             watch: None,
         };
         (core, handle)
+    }
+
+    /// Keeps the reasons of the last `capacity` decisions from now on, for [`CoreHandle::explanation`].
+    pub fn explain(&mut self, capacity: usize) {
+        let explanations = Rc::new(RefCell::new(Explanations::new(capacity)));
+        self.explanations = Some(Rc::clone(&explanations));
+        self.director.explain(move |explanation| explanations.borrow_mut().push(explanation));
     }
 
     /// Calls `watch` for every decision about a request with a body, in order.
@@ -188,6 +202,7 @@ impl Core {
                             headers,
                             body: None,
                             renamed: None,
+                            decision: None,
                             skip_response_processing: false,
                             evicted: None,
                             ticket,
@@ -222,6 +237,11 @@ impl Core {
                     if why == Rerouted::Refused {
                         core.pool.eject(endpoint.to_string());
                     }
+                }
+                Command::Explain { request_id, reply } => {
+                    let explanations = core.explanations.as_ref().map(|explanations| explanations.borrow());
+                    let found = explanations.as_ref().and_then(|explanations| explanations.of(&request_id));
+                    drop(reply.send(found.and_then(|found| serde_json::to_string(&**found).ok())));
                 }
                 Command::Ready { reply } => drop(reply.send(core.pool.len())),
                 Command::Metrics { reply } => {
@@ -269,6 +289,7 @@ impl Core {
                 renamed: renames
                     .then(|| Renamed { incoming: routed.incoming_model.clone(), target: target.clone() }),
                 headers: routed.request().headers.clone(),
+                decision: self.decision(routed.request()),
                 destination_header,
                 body: Some(routed.body),
                 skip_response_processing: routed.skip_response_processing,
@@ -284,6 +305,11 @@ impl Core {
             })
         });
         drop(reply.send(route));
+    }
+
+    fn decision(&self, request: &InferenceRequest) -> Option<String> {
+        let explanations = self.explanations.as_ref()?.borrow();
+        explanations.of(&request.request_id).map(|explanation| explanation.line())
     }
 
     fn ended(&self, followed: Followed, usage: Option<Usage>, seen: bool) {
@@ -349,6 +375,13 @@ impl CoreHandle {
         }
         // Nobody better is known, or the core is gone: what waits for the response goes on waiting.
         std::future::pending().await
+    }
+
+    /// Returns the reason of the latest decision about a request as JSON; `None` where it is not known, or the core
+    /// is gone.
+    pub async fn explanation(&self, request_id: &str) -> Option<String> {
+        let (reply, found) = self.rt.oneshot();
+        self.ask(Command::Explain { request_id: request_id.to_owned(), reply }, found).await.ok()?
     }
 
     /// Returns how many endpoints there are, `None` when the core is gone.

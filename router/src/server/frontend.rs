@@ -13,23 +13,34 @@ use super::proxy::Proxy;
 pub struct Frontend {
     proxy: Proxy,
     core: CoreHandle,
+    explains: bool,
 }
 
 impl Frontend {
     /// Returns the front end of `proxy`.
     pub fn new(proxy: Proxy, core: CoreHandle) -> Self {
-        Frontend { proxy, core }
+        Frontend { proxy, core, explains: false }
+    }
+
+    /// Serves `/debug/decisions/{request-id}` too: the core explains decisions.
+    pub fn with_explanations(mut self) -> Self {
+        self.explains = true;
+        self
     }
 
     /// Answers one request.
     ///
     /// `GET /metrics` is the router's metrics. `GET /healthz` is 200 while there is an endpoint to route to, and
-    /// 503 before and after. `HEAD` of these is answered as `GET`, without the body; no other method is allowed.
+    /// 503 before and after. `GET /debug/decisions/{request-id}` is the reason of a decision, where decisions are
+    /// explained. `HEAD` of these is answered as `GET`, without the body; no other method is allowed.
     pub async fn handle(self, request: Request<Body>) -> Response<Body> {
         let page = match request.uri().path() {
             "/metrics" => Page::Metrics,
             "/healthz" => Page::Health,
-            _ => return self.proxy.handle(request).await,
+            path => match path.strip_prefix(DECISIONS).filter(|_| self.explains) {
+                Some(request_id) => Page::Decision(request_id.to_owned()),
+                None => return self.proxy.handle(request).await,
+            },
         };
         match *request.method() {
             Method::GET => self.page(page).await,
@@ -54,14 +65,27 @@ impl Frontend {
                 Some(_) => plain(StatusCode::OK, "ok\n".to_owned()),
                 None => gone(),
             },
+            Page::Decision(request_id) => match self.core.explanation(&request_id).await {
+                Some(json) => {
+                    let mut response = Response::new(Body::from(json));
+                    let content_type = HeaderValue::from_static("application/json");
+                    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                    response
+                }
+                None => json_error(404, "NotFound", "no decision about this request is remembered"),
+            },
         }
     }
 }
+
+/// Where the reasons of decisions are, by request id.
+const DECISIONS: &str = "/debug/decisions/";
 
 /// A page of the router's own.
 enum Page {
     Metrics,
     Health,
+    Decision(String),
 }
 
 /// Answers `HEAD`: the length is that of the body that `GET` would get.

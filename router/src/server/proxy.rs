@@ -11,7 +11,7 @@ use executor::Rt;
 use executor::http::{Body, Endpoint, SendError};
 use executor::sync::oneshot;
 use futures::future::{Either, select};
-use http::{HeaderMap, Request, Response, header, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header, request};
 
 use super::core::{CoreHandle, Rerouted, Route};
 use super::error_response;
@@ -29,6 +29,9 @@ use crate::request::{CompletionCall, ParsedBody, ParserRegistry, Payload, Reques
 
 /// How often a request is routed until it stays where it is: an endpoint may refuse connections or fall silent.
 const ATTEMPTS: usize = 3;
+
+/// The decision in a line, on responses while decisions are explained.
+const DECISION: HeaderName = HeaderName::from_static("x-lockstep-decision");
 
 /// Limits of the proxy.
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +196,9 @@ impl Proxy {
     /// Turns the model server's response into the client's.
     async fn answer(&self, route: Route, response: Response<Body>) -> Response<Body> {
         let (mut head, body) = response.into_parts();
+        if let Some(decision) = route.decision.as_ref().and_then(|line| HeaderValue::try_from(line).ok()) {
+            head.headers.insert(DECISION, decision);
+        }
         let body = idle_limit::limited(&self.rt, body, self.options.response_timeout);
         headers::strip_hop_by_hop(&mut head.headers);
         let seen = response_headers(&head.headers);

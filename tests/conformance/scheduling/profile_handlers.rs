@@ -158,7 +158,7 @@ fn schedule(given: &Value, then: &Value, handler: &Rc<dyn ProfileHandler>, handl
 fn schedule_once(given: &Value, scheduler: &Scheduler, recorder: &Recorder, handle: &Handle) -> Value {
     let candidates = given::candidates(given.get("endpoints"));
     let mut request = given::request(&given["request"]);
-    let decision = scheduler.schedule(&mut request, &candidates, given::now());
+    let decision = scheduler.schedule(&mut request, &candidates, given::now(), None);
     let runs = json!(recorder.runs.take());
     let decision = match decision {
         Ok(decision) => decision,

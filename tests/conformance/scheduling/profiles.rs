@@ -28,7 +28,7 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
         let cx = SchedulingContext { request: &request, candidates: &candidates, now: given::now() };
         let listed = any_of(&then["targets"]).unwrap_or_default();
         for _ in 0..RUNS {
-            let result = match profile.run(&cx) {
+            let result = match profile.run(&cx, None) {
                 Ok(result) => result,
                 Err(error) => return compare(then, &no_endpoints(&error)),
             };

@@ -178,7 +178,7 @@ impl Script {
                 }
             }
         }
-        let decision = self.assembly.scheduler.schedule(&mut request, &candidates, given::now());
+        let decision = self.assembly.scheduler.schedule(&mut request, &candidates, given::now(), None);
         let answer = match decision {
             Err(error) => json!({ "error": profile_handlers::failure(&error) }),
             Ok(decision) => {

@@ -46,7 +46,7 @@ fn total(scores: &[(Option<f64>, Option<f64>)]) -> f64 {
     }
     let candidates = candidates([queue("a", 0)]);
     let request = InferenceRequest::default();
-    builder.build(picker).run(&context(&request, &candidates)).unwrap().scored[0].score
+    builder.build(picker).run(&context(&request, &candidates), None).unwrap().scored[0].score
 }
 
 /// Scheduling spec 3.3, the list under T.
@@ -70,7 +70,7 @@ fn each_filter_sees_what_the_one_before_it_left() {
     }
     let candidates = candidates([queue("a", 0), queue("b", 0), queue("c", 0)]);
     let request = InferenceRequest::default();
-    let error = builder.build(picker).run(&context(&request, &candidates)).unwrap_err();
+    let error = builder.build(picker).run(&context(&request, &candidates), None).unwrap_err();
     assert_eq!(error, internal("no endpoints available for the given request"));
     assert_eq!(*seen.borrow(), [3, 2, 1], "behind an emptying filter nothing is called");
 }
@@ -81,12 +81,29 @@ fn all_survivors_are_reported_with_their_scores() {
     builder.add(&build("queue-scorer", json!(null)).unwrap(), Some(2.0)).unwrap();
     let candidates = candidates([queue("a", 10), queue("b", 0), queue("c", 5)]);
     let request = InferenceRequest::default();
-    let result = builder.build(picker).run(&context(&request, &candidates)).unwrap();
+    let result = builder.build(picker).run(&context(&request, &candidates), None).unwrap();
     let mut scored: Vec<(u32, f64)> = result.scored.iter().map(|s| (s.candidate.0, s.score)).collect();
     scored.sort_by_key(|(candidate, _)| *candidate);
     assert_eq!(scored, [(0, 0.0), (1, 2.0), (2, 1.0)]);
     assert_eq!(result.targets.len(), 1);
     assert_eq!(result.targets[0].endpoint.metadata.id.name, "b");
+}
+
+#[test]
+fn a_trace_tells_what_each_plugin_did() {
+    let mut builder = Profile::builder("p");
+    builder.add(&instance(Roles::filter(Keep(&[0, 1], Rc::default()))), None).unwrap();
+    builder.add(&build("queue-scorer", json!(null)).unwrap(), Some(2.0)).unwrap();
+    let candidates = candidates([queue("a", 10), queue("b", 0), queue("c", 5)]);
+    let request = InferenceRequest::default();
+    let mut trace = ProfileTrace::default();
+    let result = builder.build(picker).run(&context(&request, &candidates), Some(&mut trace)).unwrap();
+    let id = |at: usize| candidates.endpoints()[at].metadata.id.to_string();
+    assert_eq!(trace.filters, [FilterTrace { plugin: "test".into(), dropped: vec![id(2)] }]);
+    let scores = vec![(id(0), Some(0.0)), (id(1), Some(1.0))];
+    assert_eq!(trace.scorers, [ScorerTrace { plugin: "queue-scorer".into(), weight: 2.0, scores }]);
+    assert_eq!((trace.ranking, trace.picked), (vec![(id(1), 2.0), (id(0), 0.0)], 1));
+    assert_eq!(result.targets[0].endpoint.metadata.id.to_string(), id(1));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn scheduler(handler: impl ProfileHandler + 'static, names: &[&str]) -> Schedule
 fn schedule(scheduler: &Scheduler, queues: &[i64]) -> Result<SchedulingResult, PluginError> {
     let candidates = candidates(queues.iter().map(|&q| queue(&format!("q{q}"), q)));
     let mut request = InferenceRequest { request_id: "r1".into(), ..Default::default() };
-    scheduler.schedule(&mut request, &candidates, Instant::default())
+    scheduler.schedule(&mut request, &candidates, Instant::default(), None)
 }
 
 #[test]
