@@ -13,7 +13,6 @@ pub(super) type Payload = Box<dyn Any + Send>;
 
 /// What is known about a task apart from its future.
 pub(super) struct Header {
-    pub(super) name: &'static str,
     /// Who awaits the outcome.
     pub(super) joiner: Option<Target>,
 }
@@ -83,12 +82,12 @@ impl<F: Future> Stage<F> {
     }
 }
 
-pub(super) fn boxed<F>(name: &'static str, future: F) -> BoxedCell
+pub(super) fn boxed<F>(future: F) -> BoxedCell
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    Box::pin(Cell { header: Header { name, joiner: None }, stage: Stage::Running(future) })
+    Box::pin(Cell { header: Header { joiner: None }, stage: Stage::Running(future) })
 }
 
 impl<F> TaskCell for Cell<F>

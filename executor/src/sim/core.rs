@@ -250,13 +250,15 @@ impl Core {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let mut cell = cell::boxed(how.name, future);
+        let mut cell = cell::boxed(future);
         if self.state.borrow().closing {
             // Nothing runs any more. Dropped at once, so that a drop that spawns comes to an end.
             cell.as_mut().cancel();
             let state = &mut *self.state.borrow_mut();
             let (task, flags, by) = (state.spawned, HANDLE | DONE, state.by);
-            return state.slots.insert(cell, Start { task, flags, class: how.class, place: how.place, by });
+            return state
+                .slots
+                .insert(cell, Start { task, flags, class: how.class, name: how.name, place: how.place, by });
         }
         let state = &mut *self.state.borrow_mut();
         let task = state.spawned;
@@ -272,7 +274,7 @@ impl Core {
             u64::from(how.place.line()) << 24 | u64::from(how.place.column()) << 8 | how.name.len() as u64;
         state.digest.event(self.now().as_nanos(), site << 16 ^ u64::from(task));
         let flags = HANDLE | QUEUED | daemon;
-        let start = Start { task, flags, class: how.class, place: how.place, by: state.by };
+        let start = Start { task, flags, class: how.class, name: how.name, place: how.place, by: state.by };
         let word = state.slots.insert(cell, start);
         state.rings.push(how.class, word.slot());
         if let Some(trace) = &mut state.trace {

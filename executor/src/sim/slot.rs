@@ -24,6 +24,8 @@ pub(super) const ZOMBIE: u16 = 1 << 5;
 pub(super) const UNTRACKED: u16 = 1 << 6;
 /// Polls futures of others, which wake it by means of their own, and has said so.
 pub(super) const THIRD_PARTY: u16 = 1 << 7;
+/// The slot is a task's: set until it is free again.
+pub(super) const TAKEN: u16 = 1 << 8;
 
 /// Instead of a task's number: what a timer woke.
 pub(super) const BY_TIMER: u32 = u32::MAX;
@@ -44,6 +46,7 @@ pub(super) struct Slot {
     pub(super) waits: u32,
     /// Number of the task that woke it last, or one of [`BY_TIMER`] and [`BY_OUTSIDE`].
     pub(super) woken_by: u32,
+    pub(super) name: &'static str,
     pub(super) place: &'static Location<'static>,
     pub(super) flags: u16,
     /// Stays at its highest value.
@@ -57,6 +60,7 @@ pub(super) struct Start {
     pub(super) task: u32,
     pub(super) flags: u16,
     pub(super) class: Class,
+    pub(super) name: &'static str,
     pub(super) place: &'static Location<'static>,
     /// Number of the task that spawned it, as in [`Slot::woken_by`].
     pub(super) by: u32,
@@ -66,6 +70,7 @@ pub(super) struct Start {
 #[derive(Clone, Copy)]
 pub(super) struct About {
     pub(super) task: u32,
+    pub(super) name: &'static str,
     pub(super) place: &'static Location<'static>,
     pub(super) polls: u16,
     pub(super) woken_by: u32,
@@ -73,7 +78,13 @@ pub(super) struct About {
 
 impl Slot {
     pub(super) fn about(&self) -> About {
-        About { task: self.task, place: self.place, polls: self.polls, woken_by: self.woken_by }
+        About {
+            task: self.task,
+            name: self.name,
+            place: self.place,
+            polls: self.polls,
+            woken_by: self.woken_by,
+        }
     }
 
     #[inline]
@@ -106,7 +117,7 @@ impl Slots {
 
     #[inline]
     pub(super) fn insert(&mut self, cell: BoxedCell, start: Start) -> Word {
-        let Start { task, flags, class, place, by: woken_by } = start;
+        let Start { task, flags, class, name, place, by: woken_by } = start;
         let slot = |generation| Slot {
             cell: Some(cell),
             generation,
@@ -114,8 +125,9 @@ impl Slots {
             wakers: 0,
             waits: 0,
             woken_by,
+            name,
             place,
-            flags,
+            flags: flags | TAKEN,
             polls: 0,
             class,
         };
@@ -166,6 +178,11 @@ impl Slots {
             slot.task = self.free;
             self.free = index;
         }
+    }
+
+    /// The slots that are not free, that of the task that is polled among them.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.has(TAKEN))
     }
 
     /// The words of all tasks, finished ones with a handle too.

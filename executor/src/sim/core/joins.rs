@@ -87,12 +87,12 @@ impl Core {
             return true;
         }
         // Its words are taken before the drop, which may unwind.
-        let (name, future) = (cell.header().name, cell.type_name());
+        let future = cell.type_name();
         match catch_unwind(AssertUnwindSafe(|| drop(cell))) {
             Ok(()) => false,
             Err(payload) => {
                 let detail = format!("while its output was dropped: {}", message_of(&*payload));
-                let task = self.state.borrow().report_named(about, name, future);
+                let task = self.state.borrow().report_named(about, future);
                 self.report(FindingKind::UnobservedPanic, detail, vec![task]);
                 true
             }

@@ -93,10 +93,18 @@ impl Core {
                     (turn, state.events > state.pulse.alarm)
                 };
                 let Some(turn) = turn else { break };
-                if over && let Some(outcome) = self.look() {
+                let turn = if over {
+                    // In its place, so that what looks sees every task.
+                    let (word, place, event, aborted) = (turn.word, turn.place, turn.event, turn.aborted);
                     self.postpone(turn);
-                    return outcome;
-                }
+                    if let Some(outcome) = self.look() {
+                        return outcome;
+                    }
+                    let Some(cell) = self.resume(word) else { continue };
+                    Turn { word, cell, place, event, aborted }
+                } else {
+                    turn
+                };
                 self.execute(turn);
             }
             if self.settings.interrupt.signal().is_some() {
@@ -162,6 +170,14 @@ impl Core {
         let slot = state.slots.at(turn.word.slot());
         slot.cell = Some(turn.cell);
         slot.flags |= QUEUED;
+    }
+
+    /// Takes back what was [postponed](Self::postpone).
+    fn resume(&self, word: Word) -> Option<BoxedCell> {
+        let state = &mut *self.state.borrow_mut();
+        let slot = state.slots.at(word.slot());
+        slot.flags &= !QUEUED;
+        slot.cell.take()
     }
 
     fn end(&self, mut turn: Turn) {

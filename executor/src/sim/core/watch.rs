@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::{Core, State};
 use crate::sim::cell::BoxedCell;
 use crate::sim::inbox::{Letter, Message};
-use crate::sim::slot::{About, BY_OUTSIDE, BY_TIMER, DAEMON, DONE, Slot, THIRD_PARTY, UNTRACKED, ZOMBIE};
+use crate::sim::slot::{
+    About, BY_OUTSIDE, BY_TIMER, DAEMON, DONE, QUEUED, Slot, THIRD_PARTY, UNTRACKED, ZOMBIE,
+};
 use crate::sim::trace::Trace;
 use crate::sim::waker::Word;
 use crate::watch::{
@@ -441,9 +443,8 @@ impl State {
 
     /// The task `number` with its name.
     fn named(&self, number: u32) -> String {
-        let slot = self.slots.words().find(|(_, slot)| slot.task == number);
-        match slot.and_then(|(_, slot)| slot.cell.as_ref()) {
-            Some(cell) => format!("{number} {:?}", cell.header().name),
+        match self.slots.in_use().find(|slot| slot.task == number) {
+            Some(slot) => format!("{number} {:?}", slot.name),
             None => number.to_string(),
         }
     }
@@ -451,10 +452,8 @@ impl State {
     /// The names that most tasks have.
     fn names(&self) -> Vec<String> {
         let mut names: BTreeMap<(&str, &Location<'_>), usize> = BTreeMap::new();
-        for (_, slot) in self.slots.words() {
-            if let Some(cell) = &slot.cell {
-                *names.entry((cell.header().name, slot.place)).or_default() += 1;
-            }
+        for slot in self.slots.in_use() {
+            *names.entry((slot.name, slot.place)).or_default() += 1;
         }
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
@@ -465,25 +464,26 @@ impl State {
     /// The daemons whose timers let time go on.
     fn clock_keepers(&self) -> Vec<String> {
         let mut daemons: Vec<(u32, String)> = Vec::new();
+        let line = |slot: &Slot, place| (slot.task, format!("task {} {:?} at {place}", slot.task, slot.name));
         for (_, entry) in self.wheel.iter() {
-            let Some(slot) = self.slots.peek(entry.target.owner) else { continue };
-            let Some(cell) = &slot.cell else { continue };
-            daemons
-                .push((slot.task, format!("task {} {:?} at {}", slot.task, cell.header().name, entry.place)));
+            daemons.extend(self.slots.peek(entry.target.owner).map(|slot| line(slot, entry.place)));
         }
+        // One whose timer has just been due.
+        let due = self.slots.in_use().filter(|slot| slot.has(QUEUED));
+        daemons.extend(due.map(|slot| line(slot, slot.place)));
         daemons.sort();
         daemons.dedup();
         daemons.into_iter().take(NAMES).map(|(_, line)| line).collect()
     }
 
     pub(super) fn report_of(&self, about: About, cell: &BoxedCell) -> TaskReport {
-        self.report_named(about, cell.header().name, cell.type_name())
+        self.report_named(about, cell.type_name())
     }
 
-    pub(super) fn report_named(&self, about: About, name: &'static str, future: &'static str) -> TaskReport {
+    pub(super) fn report_named(&self, about: About, future: &'static str) -> TaskReport {
         TaskReport {
             number: about.task,
-            name,
+            name: about.name,
             spawned_at: about.place,
             future,
             polls: about.polls,
