@@ -1,6 +1,8 @@
 //! Polls that hold up the thread. Those that never return run in a process of their own, which is ended once it has
 //! said what is wrong.
 
+#![expect(clippy::await_holding_lock, reason = "one of the programs does it: that is its fault")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -94,7 +96,6 @@ fn a_std_mutex_held_across_await() {
             let mutex = Rc::new(Mutex::new(0));
             let (holds, sleep) = (Rc::clone(&mutex), rt.sleep(Duration::from_secs(1)));
             drop(rt.spawn_local("holds it", async move {
-                #[expect(clippy::await_holding_lock, reason = "the fault of this program")]
                 let guard = holds.lock().unwrap();
                 sleep.await;
                 drop(guard);

@@ -93,7 +93,7 @@ fn join_all_of_tasks() {
     nothing_found(strict(), async |rt: Rt| {
         let tasks = (0..50u32).map(|n| {
             let sleep = rt.sleep(MS * (n % 7));
-            rt.spawn("part", async move { sleep.await })
+            rt.spawn("part", sleep)
         });
         assert_eq!(future::join_all(tasks).await.len(), 50);
     });
@@ -350,7 +350,8 @@ fn a_task_that_reads_its_own_waker_many_times() {
         let value = future::poll_fn(|cx| {
             polls += 1;
             if polls < 5 {
-                cx.waker().clone().wake();
+                let own = cx.waker().clone();
+                own.wake_by_ref();
             }
             std::pin::Pin::new(&mut receive).poll(cx)
         });
