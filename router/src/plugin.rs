@@ -22,6 +22,7 @@ use crate::flow_control::fairness::FairnessPolicy;
 use crate::flow_control::ordering::OrderingPolicy;
 use crate::flow_control::usage_limits::UsageLimitPolicy;
 use crate::metrics;
+use crate::prefix::kv_events::KvEventSink;
 use crate::request::Parser;
 use crate::request_control::{
     Admitter, DataProducer, PreRequest, RequestHeaderProcessor, ResponseBodyProcessor,
@@ -79,6 +80,8 @@ pub struct Roles {
     pub extractor: Option<Rc<dyn Extractor>>,
     /// Takes endpoint events.
     pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
+    /// Takes the KV events of engines.
+    pub kv_events: Option<Rc<dyn KvEventSink>>,
     /// Takes pod notifications.
     pub pod_listener: Option<Rc<dyn PodListener>>,
     /// Passes endpoint events on; it needs no code for that.

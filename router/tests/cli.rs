@@ -11,7 +11,7 @@ fn router(arguments: &[&str]) -> Output {
 fn bad_input_is_said_with_its_place_and_exit_code_2() {
     let unknown_type = "plugins:\n- type: queue-scorer\n- type: queue-scorr\n";
     let unknown_key = "plugins: []\nschedulingProfile: []\n";
-    let not_built = "plugins:\n- type: precise-prefix-cache-producer\n";
+    let not_built = "plugins:\n- type: precise-prefix-cache-producer\n  parameters: {indexerConfig: {kvBlockIndexConfig: {redisConfig: {}}}}\n";
     let parameter = "plugins:\n- {type: max-score-picker, parameters: {maxNumOfEndpoint: 2}}\n";
     let cases: &[(&[&str], &[&str])] = &[
         (&["serve"], &["dataLayer.discovery", "--endpoint"]),

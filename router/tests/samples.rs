@@ -39,7 +39,10 @@ fn every_sample_loads_or_lacks_only_plugin_types_that_are_not_built() {
             let (_, rest) = error.split_once("plugin type ").unwrap_or_else(|| panic!("{error}"));
             let plugin_type = rest.split([' ', ',']).next().unwrap_or_default();
             let registered = registry.get(plugin_type).unwrap_or_else(|| panic!("{error}"));
-            assert!(matches!(registered.support, Support::NotBuilt), "{}: {error}", sample.display());
+            // The type as a whole, or the part of it that the sample asks for.
+            let is_missing =
+                matches!(registered.support, Support::NotBuilt) || error.ends_with("is not built yet");
+            assert!(is_missing, "{}: {error}", sample.display());
         }
     }
 }

@@ -693,6 +693,17 @@ pub const CATALOGUE: &[Definition] = &[
     )
     .of(PROXY),
     metric(
+        "lockstep_kv_cache_events_dropped_total",
+        Counter,
+        &["plugin_name", "reason"],
+        "KV events, or batches of them, that could not be taken.",
+    )
+    .of("precise-prefix-cache-producer"),
+    metric("lockstep_kv_cache_index_blocks", Gauge, &["plugin_name"], "Blocks that any server holds.")
+        .of("precise-prefix-cache-producer"),
+    metric("lockstep_kv_cache_index_bytes", Gauge, &["plugin_name"], "Memory of the index of KV blocks.")
+        .of("precise-prefix-cache-producer"),
+    metric(
         "lockstep_requests_rerouted_total",
         Counter,
         &["reason"],

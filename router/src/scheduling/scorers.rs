@@ -15,6 +15,7 @@ pub mod multicluster_kv_cache_utilization_scorer;
 pub mod multicluster_prefix_cache_scorer;
 pub mod multicluster_queue_scorer;
 pub mod no_hit_lru_scorer;
+pub mod precise_prefix_cache_scorer;
 pub mod prefix_cache_scorer;
 pub mod queue_scorer;
 pub mod running_requests_size_scorer;
@@ -39,6 +40,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (multicluster_prefix_cache_scorer::TYPE, multicluster_prefix_cache_scorer::factory),
     (multicluster_queue_scorer::TYPE, multicluster_queue_scorer::factory),
     (no_hit_lru_scorer::TYPE, no_hit_lru_scorer::factory),
+    (precise_prefix_cache_scorer::TYPE, precise_prefix_cache_scorer::factory),
     (prefix_cache_scorer::TYPE, prefix_cache_scorer::factory),
     (queue_scorer::TYPE, queue_scorer::factory),
     (running_requests_size_scorer::TYPE, running_requests_size_scorer::factory),

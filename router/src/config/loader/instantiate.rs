@@ -11,13 +11,16 @@ use crate::config::problem::{Located, Position};
 use crate::config::schema::PluginSpec;
 use crate::config::yaml::{Content, Node};
 use crate::plugin::{FactoryError, ParameterError, Parameters, Segment};
+use crate::producers::PrecisePrefixCacheProducer;
 use crate::support::Support;
 
 impl Loader<'_> {
     /// Builds every plugin of the file, in file order but for plugins that others refer to, which come first. The
     /// effective list keeps the file's order.
     pub(super) fn instantiate(&mut self) {
-        let Some(order) = self.reference_order() else { return };
+        let Some(mut order) = self.reference_order() else { return };
+        // The deprecated scorer looks for one: declared anywhere is declared (scheduling spec 5.17).
+        order.sort_by_key(|i| self.config.plugins[*i].plugin_type != PrecisePrefixCacheProducer::TYPE);
         for spec in order.into_iter().map(|i| &self.config.plugins[i]) {
             let Some(Support::Supported(factory)) = self.registry.get(&spec.plugin_type).map(|r| r.support)
             else {

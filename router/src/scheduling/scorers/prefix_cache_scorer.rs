@@ -54,9 +54,18 @@ pub(super) fn build(
         )));
     }
     let key = resolve(well_known::PREFIX_CACHE_MATCH_INFO, &p.prefix_match_info_producer_name);
-    let data = DataFlow::consumer(vec![TypedKey::of::<PrefixCacheMatchInfo>(&key)]);
-    let scorer = PrefixCacheScorer { key, weight, scale: scale as f64 };
-    Ok(Instance::new(plugin_type, name, Roles::scorer(scorer)).with_data(data))
+    Ok(instance(plugin_type, name, PrefixCacheScorer { key, weight, scale: scale as f64 }))
+}
+
+/// Returns an instance that reports `plugin_type`, has no parameters and reads the matches of `producer`.
+pub(super) fn reading(plugin_type: &str, name: &str, producer: &str) -> Instance {
+    let key = resolve(well_known::PREFIX_CACHE_MATCH_INFO, producer);
+    instance(plugin_type, name, PrefixCacheScorer { key, weight: 0.0, scale: 0.0 })
+}
+
+fn instance(plugin_type: &str, name: &str, scorer: PrefixCacheScorer) -> Instance {
+    let data = DataFlow::consumer(vec![TypedKey::of::<PrefixCacheMatchInfo>(&scorer.key)]);
+    Instance::new(plugin_type, name, Roles::scorer(scorer)).with_data(data)
 }
 
 struct PrefixCacheScorer {
