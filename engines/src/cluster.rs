@@ -1,6 +1,6 @@
 //! A cluster in simulation: engines, the router before them, and the clients of a workload.
 //!
-//! One [`Sim`] holds all of it. The router is the production router, built by the same code from the same
+//! One [`Sim`](executor::Sim) holds all of it. The router is the production router, built by the same code from the same
 //! configuration file; clients and router exchange HTTP messages with the router and the engines through
 //! [`Rt::http`]. What is simulated is what is not ours in production: the engines, the network and the clock.
 
