@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use executor::{Rt, Sim};
+use executor::{Rt, Sim, Watchdog};
 
 use crate::measure::cpu_ns;
 
@@ -21,12 +21,17 @@ pub(crate) trait Peer: Clone + Send + 'static {
     fn abort(join: &Self::Join);
 }
 
+/// Returns the usual watchdog, but for what these loops do on purpose: millions of events at one instant.
+pub(crate) fn watchdog() -> Watchdog {
+    Watchdog { livelock: u64::MAX, runaway: u64::MAX, ..Watchdog::default() }
+}
+
 impl Peer for Rt {
     type Join = executor::JoinHandle<()>;
     type Sleep = executor::Sleep;
 
     fn run<F: Future<Output = ()> + 'static>(root: impl FnOnce(Self) -> F + 'static) -> u64 {
-        let sim = Sim::new(1);
+        let sim = Sim::builder().seed(1).watchdog(watchdog()).build();
         let start = cpu_ns();
         let run = sim.run(root);
         let spent = cpu_ns() - start;

@@ -15,7 +15,7 @@ use http::{Request, Response};
 use hyper_util::rt::TokioIo;
 
 use crate::measure::{cpu_ns, live_bytes, median};
-use crate::peer::{Peer, Tokio};
+use crate::peer::{Peer, Tokio, watchdog};
 
 const N: u64 = 1_000_000;
 const MANY: u64 = 100_000;
@@ -386,7 +386,7 @@ fn h1(reps: usize) -> f64 {
 
 fn h2(reps: usize) -> f64 {
     median(reps, N, || {
-        let sim = Sim::builder().network(Network::Wire(Links::default())).build();
+        let sim = Sim::builder().network(Network::Wire(Links::default())).watchdog(watchdog()).build();
         let start = cpu_ns();
         let run = sim.run(exchanges);
         let spent = cpu_ns() - start;
