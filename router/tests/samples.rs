@@ -60,3 +60,23 @@ fn samples_with_alpha_plugins_need_leave() {
         assert_eq!(check(&sample, &[]).status.success(), !needs_leave, "{}", sample.display());
     }
 }
+
+/// Nothing subscribes to KV events in this build: whoever configures a plugin that needs them is told.
+#[test]
+fn precise_prefix_samples_say_that_no_events_come() {
+    for sample in samples() {
+        let text = std::fs::read_to_string(&sample).expect("a sample");
+        let output = check(&sample, &["--allow-experimental-plugins"]);
+        if !output.status.success() {
+            continue;
+        }
+        let summary = String::from_utf8(output.stdout).expect("text");
+        let needs_events = text.contains("type: precise-prefix-cache-producer");
+        assert_eq!(
+            summary.contains("hears of no KV events"),
+            needs_events,
+            "{}: {summary}",
+            sample.display()
+        );
+    }
+}

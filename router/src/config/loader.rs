@@ -120,6 +120,7 @@ impl Loader<'_> {
         self.step()?;
         let order = self.complete_data_graph();
         self.step()?;
+        self.notice_who_hears_nothing();
         let discovery = self.resolve_discovery();
         self.step()?;
         self.check_stability();
@@ -153,6 +154,13 @@ impl Loader<'_> {
     fn step(&mut self) -> Result<(), Problems<Fault>> {
         let empty = Problems::new(self.problems.file());
         std::mem::replace(&mut self.problems, empty).into_result(())
+    }
+
+    /// Notes every plugin that waits for KV events.
+    fn notice_who_hears_nothing(&mut self) {
+        let waits = |plugin: &&Plugin| plugin.instance.roles.kv_events.is_some();
+        let names: Vec<Rc<str>> = self.plugins.iter().filter(waits).map(|p| Rc::clone(&p.name)).collect();
+        self.notices.extend(names.into_iter().map(Notice::NoKvEvents));
     }
 
     fn notice_what_is_written(&mut self) {

@@ -41,6 +41,8 @@ pub enum Notice {
     },
     /// A source of Kubernetes objects, which nobody feeds.
     NoKubernetes(Rc<str>),
+    /// A plugin that KV events are for, to which nobody subscribes.
+    NoKvEvents(Rc<str>),
 }
 
 impl fmt::Display for Notice {
@@ -73,6 +75,12 @@ impl fmt::Display for Notice {
             Notice::OptionalKeyUnproduced { plugin, key } => {
                 write!(f, "plugin {plugin} would use {key}, which no plugin produces")
             }
+            Notice::NoKvEvents(name) => write!(
+                f,
+                "plugin {name} hears of no KV events: this build does not subscribe to model servers yet, so that it \
+                 knows only of prompts that this router has sent, and kvEventsConfig is without effect; accepted \
+                 in its place: approx-prefix-cache-producer"
+            ),
             Notice::NoKubernetes(name) => write!(
                 f,
                 "the data source {name} hears of nothing: this build has no Kubernetes client, endpoints come \

@@ -234,6 +234,6 @@ fn notice(notice: &Notice) -> Option<String> {
         Notice::DuplicateParserType(_) => "duplicate-parser-type-skipped".into(),
         Notice::ParserAfterFallback(_) => "parser-after-fallback-skipped".into(),
         Notice::OptionalKeyUnproduced { plugin, key } => format!("optional-key-unproduced:{plugin}:{key}"),
-        Notice::NoKubernetes(_) => return None,
+        Notice::NoKubernetes(_) | Notice::NoKvEvents(_) => return None,
     })
 }
