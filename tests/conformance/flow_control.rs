@@ -1,7 +1,7 @@
 //! `flow_control/`: policies, detectors, queues and the whole controller.
 
 mod admission;
-mod candidates;
+pub(crate) mod candidates;
 mod config;
 mod director;
 mod eviction;

@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::flow_control::candidates;
 use crate::outcome::Outcome;
 
 /// Runs one case of a file of this folder.
@@ -28,6 +29,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/parsers" => parsers::requests(case),
         "request_control/responses" => parsers::responses(case),
         "request_control/admitters" => admitters::run(case),
+        "request_control/candidates" => candidates::run_cached(case),
         "request_control/director" | "request_control/headers" => exchanges::run(case),
         "request_control/evictor" => evictor::run(case),
         "request_control/inflight_load" => inflight_load::run(case),

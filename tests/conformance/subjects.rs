@@ -89,7 +89,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("prefix/prompt_hashes", Built(prefix::run)),
     ("prefix/request_keys", Built(prefix::run)),
     ("request_control/admitters", Built(request_control::run)),
-    ("request_control/candidates", NotBuilt("candidate location")),
+    ("request_control/candidates", Built(request_control::run)),
     ("request_control/director", Built(request_control::run)),
     ("request_control/evictor", Built(request_control::run)),
     ("request_control/headers", Built(request_control::run)),

@@ -1,5 +1,6 @@
 //! The endpoints as flow control and the director see them: looked up every 50 ms (flow-control spec 14).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -95,9 +96,9 @@ impl Locator for CachedLocator {
             subsets.entries.retain(|_, entry| now <= entry.expires);
             subsets.purged = now;
         }
-        let mut entry = subsets.entries.remove(&key);
+        let mut entry = subsets.entries.remove(&*key);
         let endpoints = self.through(&mut entry, metadata);
-        subsets.entries.extend(entry.map(|entry| (key, entry)));
+        subsets.entries.extend(entry.map(|entry| (key.into_owned(), entry)));
         endpoints
     }
 }
@@ -110,16 +111,16 @@ impl fmt::Debug for CachedLocator {
 
 /// Returns what distinguishes one list from another. Lists that the llm-d Router confuses are confused here: one entry
 /// that is no text asks for the whole pool, of several only the texts count.
-fn key(metadata: &Metadata) -> String {
+fn key(metadata: &Metadata) -> Cow<'_, str> {
     let hint = metadata.get(SUBSET_NAMESPACE).and_then(|fields| fields.get(SUBSET));
-    let Some(Value::Array(list)) = hint else { return WHOLE_POOL.to_owned() };
+    let Some(Value::Array(list)) = hint else { return WHOLE_POOL.into() };
     match list.as_slice() {
-        [] => NOTHING.to_owned(),
-        [only] => only.as_str().unwrap_or(WHOLE_POOL).to_owned(),
+        [] => NOTHING.into(),
+        [only] => only.as_str().unwrap_or(WHOLE_POOL).into(),
         many => {
             let mut texts: Vec<&str> = many.iter().filter_map(Value::as_str).collect();
             texts.sort_unstable();
-            texts.join("|")
+            texts.join("|").into()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `candidates.jsonl`: subsets of the pool, and how long they are remembered.
+//! `candidates.jsonl` of this folder and of `request_control/`: subsets of the pool, and how long they are remembered.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use router::endpoint::{Endpoint, EndpointMetadata};
 use router::flow_control::candidates::{CachedLocator, Locator};
 use router::request_control::Metadata;
 use serde_json::{Value, json};
+use tests::compare::Rules;
 
 use super::given;
 use crate::outcome::Outcome;
@@ -45,6 +46,39 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
         json!({ "steps": steps })
     });
     super::compare(then, &answer)
+}
+
+/// Runs a case of `request_control/`, which always has the cache, in front of the whole pool.
+pub(crate) fn run_cached(case: &Value) -> Outcome {
+    let given = case["given"].clone();
+    let answer = given::run(|handle| async move {
+        let rt = handle.rt().clone();
+        let disabled = false;
+        let counted = Rc::new(Counted { endpoints: RefCell::default(), disabled, fetches: Cell::new(0) });
+        // What is not above zero stands for the default.
+        let ttl = Duration::from_millis(given["ttl_ms"].as_i64().unwrap_or(0).max(0) as u64);
+        let locator = CachedLocator::new(rt.clone(), counted.clone(), ttl);
+        let mut steps = Vec::new();
+        for step in given["steps"].as_array().into_iter().flatten() {
+            let mut answer = json!({});
+            match step["op"].as_str().expect("a step has a kind") {
+                "pool" => *counted.endpoints.borrow_mut() = endpoints(&step["addresses"]),
+                "advance" => rt.sleep(Duration::from_millis(step["ms"].as_u64().unwrap_or(0))).await,
+                "locate" => {
+                    let found = locator.locate(&metadata(&step["metadata"]));
+                    let mut addresses: Vec<&str> =
+                        found.iter().map(|e| e.metadata.address.as_str()).collect();
+                    addresses.sort_unstable();
+                    answer["addresses"] = json!(addresses);
+                    answer["delegate_called"] = json!(counted.fetches.take() > 0);
+                }
+                other => panic!("unknown step {other}"),
+            }
+            steps.push(answer);
+        }
+        json!({ "steps": steps })
+    });
+    Rules::exact().outcome(&case["then"], &answer)
 }
 
 /// The real look-up, counted.
