@@ -5,6 +5,7 @@
 //! [`ResponseTracker`] follows the response. Both live on the core's thread. What reads sockets parses bodies
 //! elsewhere, hands a [`RequestInput`] over and forwards what [`Routed`] says.
 
+mod forward;
 pub mod headers;
 mod hooks;
 mod locate;
@@ -12,19 +13,17 @@ mod model_rename;
 mod model_rewrites;
 mod response;
 
+pub use forward::{ForwardedBody, Known, Refused, Routed};
 pub use hooks::Hooks;
 pub use locate::PoolLocator;
 pub use model_rename::ModelRename;
 pub use model_rewrites::{ModelRewrites, RewriteRule, RewriteTarget};
-use response::Evictable;
 pub use response::ResponseTracker;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use executor::{Rt, Stream, WallTime};
 use serde_json::Value;
 
@@ -32,22 +31,18 @@ use crate::admission::{Admission, Admitted, Asking};
 use crate::attributes::PrefixCacheMatchInfo;
 use crate::candidates::Candidates;
 use crate::data_key::{self, DataKey, well_known};
-use crate::endpoint::{Endpoint, EndpointMetadata};
+use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, InferenceError, PluginError};
 use crate::explain::Explanation;
 use crate::flow_control::candidates::Locator;
-use crate::flow_control::eviction::{RequestEvictor, Signal};
+use crate::flow_control::eviction::RequestEvictor;
 use crate::headers::Headers;
-use crate::request::{CompletionCall, InferenceRequest, ParsedBody, Payload, json};
+use crate::request::{InferenceRequest, ParsedBody, Payload};
 use crate::request_control::{Metadata, Produced};
 use crate::scheduling::{Scheduler, SchedulingResult};
 
 /// What a producer may take when it declares no deadline of its own.
 const PRODUCER_DEADLINE: Duration = Duration::from_millis(400);
-
-/// How much longer a body may become by being written anew before its buffer has to grow: a rewritten model, a
-/// parameter that a plugin added. Unit: bytes.
-const ROOM: usize = 128;
 
 /// What the director asks of the pool.
 pub trait Pool {
@@ -83,71 +78,6 @@ pub struct RequestInput {
     pub metadata: Metadata,
     /// When the headers came; `None` = just now.
     pub received: Option<WallTime>,
-}
-
-/// Where a request goes, and with what.
-#[derive(Debug)]
-pub struct Routed {
-    /// The chosen endpoints as `host:port`, best first; the first one is to be used.
-    pub destinations: Vec<String>,
-    /// The body to forward.
-    pub body: ForwardedBody,
-    /// `host:port` and score of every endpoint that the primary profile scored, where it is asked for.
-    pub scores: Option<Vec<(String, f64)>>,
-    /// Model as the client named it.
-    pub incoming_model: String,
-    /// Whether the client asked for a stream.
-    pub stream: bool,
-    /// Whether the response passes unseen: the tracker is to be dropped once the request has been forwarded.
-    pub skip_response_processing: bool,
-    /// Fires when the request is to break off, if it can be evicted.
-    pub eviction: Option<Signal>,
-    /// Follows the response; dropping it ends it.
-    pub response: ResponseTracker,
-}
-
-impl Routed {
-    /// Returns the request as the plugins left it.
-    ///
-    /// # Panics
-    /// Never: a routed request has been seen by the director.
-    pub fn request(&self) -> &InferenceRequest {
-        self.response.request().expect("a routed request is kept by its tracker")
-    }
-
-    /// Returns the headers to set on the forwarded request, in the order of their arrival.
-    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.request().headers.iter().filter(|(name, _)| !headers::is_system_owned(name))
-    }
-
-    /// Returns the value of the destination header: all chosen endpoints.
-    pub fn destination_header(&self) -> String {
-        self.destinations.join(",")
-    }
-}
-
-/// A body on its way to a model server.
-#[derive(Clone, Debug)]
-pub enum ForwardedBody {
-    /// Bytes, possibly none.
-    Bytes(Bytes),
-    /// A call that stays in this process.
-    InProcess(Arc<CompletionCall>),
-}
-
-impl ForwardedBody {
-    /// Returns the length in bytes, zero for what stays in the process.
-    pub fn len(&self) -> usize {
-        match self {
-            ForwardedBody::Bytes(bytes) => bytes.len(),
-            ForwardedBody::InProcess(_) => 0,
-        }
-    }
-
-    /// Returns whether there are no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// Decides for requests.
@@ -222,15 +152,15 @@ impl Director {
     /// Decides where a request goes (request-control spec 2.2).
     ///
     /// # Errors
-    /// An [`InferenceError`] has a status for the client; any other error has none of its own.
+    /// Why it goes nowhere, and what was known of it by then.
     ///
     /// # Cancel safety
     /// Dropping the future is a client that went away: what hooks have taken is given back.
-    pub async fn handle_request(&self, input: RequestInput) -> Result<Routed, PluginError> {
+    pub async fn handle_request(&self, input: RequestInput) -> Result<Routed, Refused> {
         let RequestInput { mut headers, mut body, size_bytes, metadata, received } = input;
         let request_id = self.request_id(&mut headers);
         let incoming_model = body.model.clone();
-        let target_model = self.rewrite_model(&headers, &mut body)?;
+        let target_model = self.rewrite_model(&headers, &mut body).map_err(Refused::unknown)?;
         let objective = headers.first_present(&headers::OBJECTIVE);
         let mut request = InferenceRequest {
             request_id,
@@ -242,8 +172,22 @@ impl Director {
             size_bytes,
             ..InferenceRequest::default()
         };
+        match self.decide(&mut request, &metadata, received, &incoming_model).await {
+            Ok((result, candidates)) => self.prepare(request, result, &candidates, incoming_model),
+            Err(error) => Err(Refused::new(error, &request)),
+        }
+    }
+
+    /// Takes a request from its headers to the decision.
+    async fn decide(
+        &self,
+        request: &mut InferenceRequest,
+        metadata: &Metadata,
+        received: Option<WallTime>,
+        incoming_model: &str,
+    ) -> Result<(SchedulingResult, Candidates), PluginError> {
         for hook in &self.hooks.request_header {
-            hook.plugin.process(&mut request)?;
+            hook.plugin.process(request)?;
         }
         if request.fairness_id.is_empty() {
             let agent = request.attributes.get::<String>("agent-identity").filter(|id| !id.is_empty());
@@ -253,29 +197,29 @@ impl Director {
             now: self.rt.now(),
             received: received.unwrap_or_else(|| self.rt.wall()),
             deadline: None,
-            incoming_model: &incoming_model,
-            candidates: &|| self.locator.locate(&metadata),
+            incoming_model,
+            candidates: &|| self.locator.locate(metadata),
         };
-        match self.admission.admit(&mut request, asking) {
+        match self.admission.admit(request, asking) {
             Admitted::Ready(admitted) => admitted?,
             Admitted::Pending(turn) => turn.await?,
         }
-        let mut candidates = self.screened(&request, self.locator.locate(&metadata))?;
-        self.produce(&mut request, &mut candidates).await;
-        self.admit(&request, &candidates)?;
+        let mut candidates = self.screened(request, self.locator.locate(metadata))?;
+        self.produce(request, &mut candidates).await;
+        self.admit(request, &candidates)?;
         let now = self.rt.now();
         let mut traces = self.explain.as_ref().map(|_| Vec::new());
-        let result = self.scheduler.schedule(&mut request, &candidates, now, traces.as_mut());
+        let result = self.scheduler.schedule(request, &candidates, now, traces.as_mut());
         if let (Some(explain), Some(traces)) = (&self.explain, traces) {
             let outcome = result.as_ref().map(SchedulingResult::primary_targets).map_err(ToString::to_string);
-            explain(Explanation::new(&request, &candidates, traces, outcome, now));
+            explain(Explanation::new(request, &candidates, traces, outcome, now));
         }
         let result = result.map_err(|error| scheduling_failure(&error))?;
         if headers::prefers_if_available(&request.headers) && !self.holds_prefix(&result, &candidates) {
             let message = "no decode worker has the requested KV cache";
             return Err(InferenceError::new(ErrorCode::PreconditionFailed, message).into());
         }
-        self.prepare(request, result, &candidates, incoming_model)
+        Ok((result, candidates))
     }
 
     /// Picks an endpoint for a request without a body, at random and past every plugin (request-control spec
@@ -407,90 +351,6 @@ impl Director {
         let found = target.and_then(|t| t.read::<PrefixCacheMatchInfo>(candidates, &self.prefix_key));
         found.is_some_and(|found| found.match_blocks > 0)
     }
-
-    /// Turns the decision into what is forwarded (request-control spec 2.4, 2.5).
-    fn prepare(
-        &self,
-        mut request: InferenceRequest,
-        result: SchedulingResult,
-        candidates: &Candidates,
-        incoming_model: String,
-    ) -> Result<Routed, PluginError> {
-        let targets = result.primary_targets();
-        let Some(first) = targets.first() else {
-            return Err(InferenceError::new(ErrorCode::Internal, "results must be greater than zero").into());
-        };
-        let destinations = targets.iter().map(|t| t.endpoint.metadata.host_port()).collect();
-        let target = Rc::clone(&first.endpoint.metadata);
-        let scores = self.options.emit_endpoint_scores.then(|| scores(&result, candidates)).flatten();
-
-        let mut result = Rc::new(result);
-        request.scheduling_result = Some(Rc::clone(&result));
-        let request_id = request.request_id.clone();
-        let mut tracker =
-            ResponseTracker::new(Rc::clone(&self.hooks), Some(request), Some(target), request_id);
-        let request = tracker.request.as_mut().expect("the tracker was made with the request");
-        self.pre_request(request, &result, candidates)?;
-        let id = request.headers.get(headers::REQUEST_ID).unwrap_or_default();
-        let tracked = self.evictor.as_ref().and_then(|evictor| {
-            let signal = evictor.dispatched(id, request.priority)?;
-            Some((signal, Evictable::new(Rc::clone(evictor), id)))
-        });
-        let (eviction, evictable) = tracked.unzip();
-        tracker.evictable = evictable;
-        let request = tracker.request.as_mut().expect("the tracker was made with the request");
-
-        let body = request.body.as_mut();
-        let (body, stream, skip_response_processing) = match body {
-            Some(body) => (repackage(body, request.size_bytes), body.stream, body.skip_response_processing),
-            None => (ForwardedBody::Bytes(Bytes::new()), false, false),
-        };
-        if let ForwardedBody::Bytes(bytes) = &body {
-            request.size_bytes = bytes.len();
-        }
-        // An open stream keeps its targets, not the score of every endpoint.
-        request.scheduling_result = None;
-        if let Some(result) = Rc::get_mut(&mut result) {
-            result.profiles.values_mut().flatten().for_each(|profile| profile.scored = Vec::new());
-        }
-        request.scheduling_result = Some(result);
-        Ok(Routed {
-            destinations,
-            body,
-            scores,
-            incoming_model,
-            stream,
-            skip_response_processing,
-            eviction,
-            response: tracker,
-        })
-    }
-
-    /// Runs every PreRequest plugin, also behind one that failed, and joins their failures.
-    fn pre_request(
-        &self,
-        request: &mut InferenceRequest,
-        result: &SchedulingResult,
-        candidates: &Candidates,
-    ) -> Result<(), InferenceError> {
-        let mut failures = Vec::new();
-        for hook in &self.hooks.pre_request {
-            if let Err(error) = hook.plugin.pre_request(request, result, candidates) {
-                failures.push((&hook.id, error));
-            }
-        }
-        if let [(_, only)] = failures.as_slice()
-            && let Some(error) = only.inference()
-        {
-            return Err(error.clone());
-        }
-        if failures.is_empty() {
-            return Ok(());
-        }
-        let lines: Vec<String> =
-            failures.iter().map(|(id, error)| format!("PreRequest \"{id}\" failed: {error}")).collect();
-        Err(InferenceError::new(ErrorCode::Internal, lines.join("\n")))
-    }
 }
 
 impl std::fmt::Debug for Director {
@@ -508,32 +368,6 @@ fn scheduling_failure(error: &PluginError) -> InferenceError {
         let message = format!("failed to find target endpoint: {error}");
         InferenceError::new(ErrorCode::ResourceExhausted, message)
     })
-}
-
-/// Returns `host:port` and score of what the primary profile scored, `None` where it scored nothing.
-fn scores(result: &SchedulingResult, candidates: &Candidates) -> Option<Vec<(String, f64)>> {
-    let profile = result.profiles.get(&result.primary)?.as_ref().filter(|p| !p.scored.is_empty())?;
-    let score = |s: &crate::scheduling::Scored| (host_port(candidates.endpoint(s.candidate)), s.score);
-    Some(profile.scored.iter().map(score).collect())
-}
-
-fn host_port(endpoint: &Endpoint) -> String {
-    EndpointMetadata::host_port(&endpoint.metadata)
-}
-
-/// Takes what is forwarded out of a body that came with `size` bytes; what only the decision needed goes with it.
-fn repackage(body: &mut ParsedBody, size: usize) -> ForwardedBody {
-    body.embedded = None;
-    body.verbatim = None;
-    body.tokenized_prompt = None;
-    match std::mem::take(&mut body.payload) {
-        Payload::Empty => ForwardedBody::Bytes(Bytes::new()),
-        Payload::Json(fields) => {
-            ForwardedBody::Bytes(json::encode_object_of_size(&fields, size + ROOM).into())
-        }
-        Payload::Raw(bytes) | Payload::Protobuf(bytes) => ForwardedBody::Bytes(bytes),
-        Payload::InProcess(call) => ForwardedBody::InProcess(call),
-    }
 }
 
 /// Draws a random UUID (version 4).

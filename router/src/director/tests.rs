@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 
+use bytes::Bytes;
 use executor::Sim;
 use serde_json::json;
 
@@ -8,7 +9,7 @@ use crate::admission::LegacyAdmission;
 use crate::candidates::Candidate;
 use crate::config::assembly::Assembly;
 use crate::config::loader::{Options, load};
-use crate::endpoint::{EndpointId, Metrics};
+use crate::endpoint::{EndpointId, EndpointMetadata, Metrics};
 use crate::plugin::{Handle, Instance, Roles};
 use crate::request::ParserRegistry;
 use crate::request_control::{
@@ -194,7 +195,7 @@ async fn route(rt: &Rt, mut case: Case) -> Result<Routed, PluginError> {
     let parsed = parsers.parse(&headers, Bytes::from_static(body.as_bytes()));
     let body = parsed.expect("the body parses").0;
     let input = RequestInput { headers, body, size_bytes: 1, ..RequestInput::default() };
-    director.handle_request(input).await
+    director.handle_request(input).await.map_err(|refused| refused.error)
 }
 
 fn simulate<T: 'static>(test: impl AsyncFnOnce(Rt) -> T + 'static) -> T {

@@ -265,7 +265,11 @@ impl Core {
                 Either::Right(((), _)) => return,
             }
         };
-        let routed = routed.map_err(without_status);
+        let routed = routed.map_err(|refused| {
+            let error = without_status(refused.error);
+            self.requests.failed(&model, &refused.known, &error.code.to_string());
+            error
+        });
         if let Some(watch) = &self.watch {
             watch(&Decided {
                 request_id: &request_id,
@@ -273,9 +277,6 @@ impl Core {
                 candidates: self.pool.len(),
                 destinations: routed.as_ref().map(|routed| routed.destinations.as_slice()),
             });
-        }
-        if let Err(error) = &routed {
-            self.requests.failed(&model, &error.code.to_string());
         }
         let route = routed.and_then(|routed| {
             let measured = self.requests.routed(&model, &routed.response, received, routed.stream);

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use executor::Instant;
 
-use crate::director::ResponseTracker;
-use crate::director::headers::DEFAULT_FAIRNESS_ID;
+use crate::director::{Known, ResponseTracker};
 use crate::metrics::{Bounded, MOST, Metric, OTHER, Registry};
 use crate::request_control::Usage;
 
@@ -41,6 +40,8 @@ pub(super) struct Measured {
     labels: [String; 4],
     /// The model as the client named it.
     model: String,
+    /// The model as the model server knows it.
+    target: String,
     received: Instant,
     first_chunk: Option<Instant>,
     streaming: bool,
@@ -74,15 +75,10 @@ impl RequestMetrics {
         streaming: bool,
     ) -> Option<Measured> {
         let request = tracker.request()?;
-        let model = self.models.admit(incoming_model);
-        // A target that differs is one of the configuration's, which are shown always.
-        let renamed = request.target_model != incoming_model;
-        let target = if renamed { &request.target_model } else { model };
-        let fairness = self.fairness_ids.admit(&request.fairness_id);
-        let labels = [model.to_owned(), target.to_owned(), fairness.to_owned(), request.priority.to_string()];
-        let labels = self.admit_set(labels);
-        let model = incoming_model.to_owned();
-        let measured = Measured { labels, model, received, first_chunk: None, streaming };
+        let labels =
+            self.labels(incoming_model, &request.target_model, &request.fairness_id, request.priority);
+        let (model, target) = (incoming_model.to_owned(), request.target_model.clone());
+        let measured = Measured { labels, model, target, received, first_chunk: None, streaming };
         self.total.inc(&measured.labels());
         self.size.observe(&measured.labels(), request.size_bytes as f64);
         if !incoming_model.is_empty() {
@@ -91,7 +87,11 @@ impl RequestMetrics {
         Some(measured)
     }
 
-    fn admit_set(&self, mut labels: [String; 4]) -> [String; 4] {
+    /// Returns the labels of a request, bounded: a header can name any model, target and tenant.
+    fn labels(&self, model: &str, target: &str, fairness_id: &str, priority: i64) -> [String; 4] {
+        let model = self.models.admit(model);
+        let (target, fairness_id) = (self.models.admit(target), self.fairness_ids.admit(fairness_id));
+        let mut labels = [model.to_owned(), target.to_owned(), fairness_id.to_owned(), priority.to_string()];
         let mut sets = self.sets.borrow_mut();
         if !sets.contains(&labels) {
             match sets.len() < MOST_SETS {
@@ -102,10 +102,11 @@ impl RequestMetrics {
         labels
     }
 
-    /// Counts a request for `model` that got none.
-    pub(super) fn failed(&self, model: &str, code: &str) {
-        let model = self.models.admit(model);
-        self.errors.inc(&[model, model, DEFAULT_FAIRNESS_ID, "0", code]);
+    /// Counts a request for `model` that was refused, with what was known of it by then.
+    pub(super) fn failed(&self, model: &str, known: &Known, code: &str) {
+        let labels = self.labels(model, &known.target_model, &known.fairness_id, known.priority);
+        let [model, target, fairness, priority] = labels;
+        self.errors.inc(&[&model, &target, &fairness, &priority, code]);
     }
 
     /// Counts a response; `usage` is what it reported, and `seen` whether it came to its end.
@@ -126,6 +127,7 @@ impl RequestMetrics {
         }
         let Some(usage) = usage else { return };
         self.models.served(&measured.model);
+        self.models.served(&measured.target);
         for (metric, tokens) in
             [(&self.input_tokens, usage.prompt_tokens), (&self.output_tokens, usage.completion_tokens)]
         {
@@ -183,19 +185,46 @@ impl Models {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::director::headers::DEFAULT_FAIRNESS_ID;
 
     #[test]
     fn clients_cannot_make_the_page_grow_without_end() {
         let registry = Registry::default();
         let metrics = RequestMetrics::new(&registry);
         for i in 0..5000 {
-            metrics.failed(&format!("model-{i}"), "NotFound");
+            let model = format!("model-{i}");
+            metrics.failed(&model, &Known { target_model: model.clone(), ..Known::default() }, "NotFound");
         }
         let series =
             |text: &str| text.lines().filter(|l| l.starts_with("llm_d_epp_request_error_total{")).count();
         assert_eq!(series(&registry.text()), MOST_UNSERVED + 1);
         let other = metrics.errors.value(&[OTHER, OTHER, DEFAULT_FAIRNESS_ID, "0", "NotFound"]);
         assert_eq!(other, Some((5000 - MOST_UNSERVED) as f64));
+    }
+
+    /// Configuration spec 11.2: a refused request counts under its own labels, as far as they are known.
+    #[test]
+    fn refusals_count_under_what_is_known_of_them() {
+        let metrics = RequestMetrics::new(&Registry::default());
+        metrics.failed("", &Known::default(), "BadRequest");
+        let known = Known { target_model: "m".into(), fairness_id: "ten".into(), priority: -1 };
+        metrics.failed("m", &known, "ResourceExhausted");
+        let count = |labels: [&str; 5]| metrics.errors.value(&labels);
+        assert_eq!(count(["", "", DEFAULT_FAIRNESS_ID, "0", "BadRequest"]), Some(1.0));
+        assert_eq!(count(["m", "m", "ten", "-1", "ResourceExhausted"]), Some(1.0));
+    }
+
+    #[test]
+    fn a_header_cannot_make_the_page_grow_without_end() {
+        let registry = Registry::default();
+        let metrics = RequestMetrics::new(&registry);
+        for i in 0..10_000 {
+            let known = Known { target_model: format!("t-{i}"), fairness_id: format!("f-{i}"), priority: 0 };
+            metrics.failed("m", &known, "NotFound");
+        }
+        let series =
+            registry.text().lines().filter(|l| l.starts_with("llm_d_epp_request_error_total{")).count();
+        assert!(series <= MOST_SETS + MOST_UNSERVED + 1, "{series} series");
     }
 
     #[test]
@@ -217,11 +246,14 @@ mod tests {
     #[test]
     fn pairs_of_admitted_values_are_bounded_too() {
         let metrics = RequestMetrics::new(&Registry::default());
-        let labels = |i: usize| ["m", "m", &format!("tenant-{i}"), "0"].map(str::to_owned);
-        for i in 0..MOST_SETS {
-            assert_eq!(metrics.admit_set(labels(i)), labels(i));
+        let (models, tenants) = (["a", "b"], MOST_SETS / 2);
+        assert!(tenants <= MOST, "each tenant is admitted by itself");
+        for model in models {
+            for tenant in (0..tenants).map(|i| format!("tenant-{i}")) {
+                assert_eq!(metrics.labels(model, model, &tenant, 0), [model, model, &tenant, "0"]);
+            }
         }
-        assert_eq!(metrics.admit_set(labels(0)), labels(0));
-        assert_eq!(metrics.admit_set(labels(MOST_SETS)), ["m", "m", OTHER, "0"]);
+        assert_eq!(metrics.labels("a", "a", "tenant-0", 0), ["a", "a", "tenant-0", "0"]);
+        assert_eq!(metrics.labels("a", "b", "tenant-0", 0), ["a", "b", OTHER, "0"]);
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn run(given: &Value, then: &Value) -> Outcome {
             metadata: admission::subset(&case["subset"]),
             ..RequestInput::default()
         };
-        let routed = director.handle_request(input).await;
+        let routed = director.handle_request(input).await.map_err(|refused| refused.error);
         let mut answer = asked.take();
         answer["reached_scheduler"] = json!(routed.is_ok());
         match routed {

@@ -119,7 +119,7 @@ async fn outcomes(
     for _ in 0..REQUESTS {
         let (headers, body) = (requested.0.clone(), requested.1.clone());
         let input = RequestInput { headers, body, ..RequestInput::default() };
-        match director.handle_request(input).await {
+        match director.handle_request(input).await.map_err(|refused| refused.error) {
             Ok(routed) => {
                 let ForwardedBody::Bytes(bytes) = &routed.body else { panic!("bytes stay bytes") };
                 let target = Some(routed.request().target_model.clone());

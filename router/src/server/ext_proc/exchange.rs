@@ -162,7 +162,7 @@ impl Exchange {
         let (body, parser) = self.parsers.parse(&headers, body).map_err(bad_request)?;
         self.parser = Some(Arc::clone(parser));
         let input = RequestInput { headers, body, size_bytes, metadata, received: None };
-        let routed = self.director.handle_request(input).await?;
+        let routed = self.director.handle_request(input).await.map_err(|refused| refused.error)?;
         self.streaming = routed.stream;
         let answers = answers(&routed);
         let Routed { skip_response_processing, incoming_model, response, eviction, .. } = routed;
