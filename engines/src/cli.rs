@@ -6,6 +6,7 @@ mod failure;
 mod output;
 mod replay;
 mod run;
+mod source;
 mod trace;
 mod workload;
 
@@ -15,8 +16,9 @@ pub use failure::Failure;
 pub use output::{print, print_failure};
 pub use replay::ReplayArgs;
 pub use run::{RunArgs, execute};
+pub use source::SourceArgs;
 pub use trace::TraceArgs;
-pub use workload::{ConvertArgs, SourceArgs, WorkloadArgs, WorkloadCommand};
+pub use workload::{ConvertArgs, WorkloadArgs, WorkloadCommand};
 
 use clap::{Parser, Subcommand};
 

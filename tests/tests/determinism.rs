@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::Command;
 use std::rc::Rc;
 
-use engines::cli::{RunArgs, execute};
+use engines::cli::{RunArgs, SourceArgs, execute};
 use engines::cluster;
 use engines::report::RunEnd;
 use executor::{Rt, Sim};
@@ -15,7 +15,8 @@ const CHILD: &str = "DETERMINISM_CHILD";
 
 /// Runs the built-in scenario with few requests, and returns its digest.
 fn digest() -> u64 {
-    let args = RunArgs { requests: Some(30), engines: Some(3), seed: Some(5), ..RunArgs::default() };
+    let source = SourceArgs { requests: Some(30), seed: Some(5), ..SourceArgs::default() };
+    let args = RunArgs { source, engines: Some(3), ..RunArgs::default() };
     let digest = Rc::new(RefCell::new(None));
     let seen = Rc::clone(&digest);
     execute(&args, move |plan, workload, observer| {

@@ -1,32 +1,28 @@
 use std::cell::RefCell;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
 use executor::{Interrupt, Signal, Sim};
-use router::config::problem::Located;
 use router::embed::RouterConfig;
 
+use super::source::{SourceArgs, flag};
 use super::{Failure, print};
 use crate::InputError;
 use crate::cluster;
 use crate::input_file;
 use crate::recording::{Recording, Setup};
 use crate::report::{Files, Observer, Progress, Report, RunEnd, Screen, Subject};
-use crate::scenario::{Plan, RouterSource, Scenario, WorkloadSource, WorkloadSpec};
-use crate::workload::{Timestamps, Workload};
+use crate::scenario::{Plan, RouterSource, Scenario};
+use crate::workload::Workload;
 
 /// The arguments of `lockstep run`; a flag overrides what the scenario says.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct RunArgs {
-    /// A scenario, or an EndpointPickerConfig to run the built-in scenario with
-    #[arg(value_name = "SCENARIO.yaml")]
-    pub scenario: Option<PathBuf>,
-    /// Replay this trace: Mooncake JSONL or Azure CSV
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    /// The scenario, and what arrives.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Configure the router with this EndpointPickerConfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -42,18 +38,6 @@ pub struct RunArgs {
     /// GPUs that each engine is spread over
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub tp: Option<u32>,
-    /// Multiply the rate of arrival
-    #[arg(long, value_name = "FACTOR")]
-    pub rate_scale: Option<f64>,
-    /// Requests with one timestamp of a Mooncake trace arrive spread up to the next timestamp, or all at once
-    #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(Timestamps::NAMES))]
-    pub timestamps: Option<String>,
-    /// Run at most the first N requests of a trace, or draw N requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub requests: Option<u64>,
-    /// What all randomness comes from
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
     /// Write requests.csv, decisions.jsonl and summary.json into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -68,28 +52,10 @@ impl RunArgs {
     /// # Errors
     /// Everything that is wrong in the scenario's file, and `--engines` for a cluster of several groups.
     pub fn scenario(&self) -> Result<Scenario, Failure> {
-        let mut scenario = match &self.scenario {
-            Some(path) => Scenario::open(path)?,
-            None => Scenario::built_in()?,
-        };
-        if let Some(trace) = &self.trace {
-            let source = WorkloadSource::Trace(flag("--trace", trace.clone()));
-            let timestamps = Timestamps::default();
-            scenario.workload = WorkloadSpec { source, rate_scale: 1.0, timestamps, requests: None };
-        }
-        if let Some(scale) = self.rate_scale {
-            scenario.workload.rate_scale = scale;
-        }
-        if let Some(timestamps) = self.timestamps.as_deref().and_then(Timestamps::from_name) {
-            scenario.workload.timestamps = timestamps;
-        }
-        if let Some(requests) = self.requests.and_then(NonZeroU64::new) {
-            scenario.workload.limit(requests);
-        }
+        let mut scenario = self.source.scenario()?;
         if let Some(config) = &self.config {
             scenario.router = RouterSource::File(config.clone());
         }
-        scenario.seed = self.seed.unwrap_or(scenario.seed);
         match (self.engines, scenario.cluster.as_mut_slice()) {
             (None, _) => {}
             (Some(count), [group]) => group.count = flag("--engines", count),
@@ -159,7 +125,7 @@ impl RunArgs {
         observer: &Rc<RefCell<dyn Observer>>,
     ) -> Result<Option<Recording>, Failure> {
         let Some(folder) = &self.record else { return Ok(None) };
-        let files = [&self.scenario, &self.trace, &self.config].into_iter().flatten();
+        let files = [&self.source.scenario, &self.source.trace, &self.config].into_iter().flatten();
         let setup = Setup::new(self.words(seed), files.map(PathBuf::as_path))?;
         let recording = Recording::begin(folder, setup.header(seed), Rc::clone(observer));
         recording.map(Some).map_err(Failure::new)
@@ -175,21 +141,22 @@ impl RunArgs {
     fn words(&self, seed: u64) -> Vec<String> {
         let path = |path: &PathBuf| path.display().to_string();
         let mut words = vec!["lockstep".to_owned(), "run".to_owned()];
-        words.extend(self.scenario.as_ref().map(path));
+        let source = &self.source;
+        words.extend(source.scenario.as_ref().map(path));
         let mut add = |name: &str, value: Option<String>| {
             if let Some(value) = value {
                 words.extend([name.to_owned(), value]);
             }
         };
-        add("--trace", self.trace.as_ref().map(path));
+        add("--trace", source.trace.as_ref().map(path));
         add("--config", self.config.as_ref().map(path));
         add("--engines", self.engines.map(|n| n.to_string()));
         add("--model", self.model.clone());
         add("--gpu", self.gpu.clone());
         add("--tp", self.tp.map(|n| n.to_string()));
-        add("--timestamps", self.timestamps.clone());
-        add("--rate-scale", self.rate_scale.map(|factor| factor.to_string()));
-        add("--requests", self.requests.map(|n| n.to_string()));
+        add("--timestamps", source.timestamps.clone());
+        add("--rate-scale", source.rate_scale.map(|factor| factor.to_string()));
+        add("--requests", source.requests.map(|n| n.to_string()));
         add("--seed", Some(seed.to_string()));
         words
     }
@@ -282,41 +249,6 @@ impl RouterSource {
             RouterSource::Inline { file, .. } => format!("inline in {file}"),
         }
     }
-}
-
-impl WorkloadSpec {
-    /// Ends the workload behind `requests` requests.
-    fn limit(&mut self, requests: NonZeroU64) {
-        self.requests = Some(requests);
-        if let WorkloadSource::Synthetic(synthetic) = &mut self.source {
-            synthetic.requests = requests;
-        }
-    }
-
-    /// Describes the workload in a few words.
-    pub(super) fn describe(&self) -> String {
-        let source = match &self.source {
-            WorkloadSource::Trace(path) if self.timestamps == Timestamps::Recorded => {
-                format!("{}, timestamps as recorded", path.display())
-            }
-            WorkloadSource::Trace(path) => path.display().to_string(),
-            WorkloadSource::Synthetic(synthetic) => {
-                format!("synthetic, {} requests, {} a second", synthetic.requests, synthetic.arrivals.rate)
-            }
-        };
-        let limit = match (&self.source, self.requests) {
-            (WorkloadSource::Trace(_), Some(requests)) => format!(", its first {requests} requests at most"),
-            _ => String::new(),
-        };
-        let scale =
-            if self.rate_scale == 1.0 { String::new() } else { format!(", rate x {}", self.rate_scale) };
-        source + &limit + &scale
-    }
-}
-
-/// A value that a flag gave.
-fn flag<T>(name: &str, value: T) -> Located<T> {
-    Located { value, at: None, path: name.to_owned() }
 }
 
 /// Returns the word as a shell reads it back.

@@ -91,7 +91,11 @@ fn a_number_of_engines_needs_one_group() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = "workload: {trace: t}\ncluster: [{count: 1, model: yi-34b}, {count: 1, model: yi-34b}]\n";
     std::fs::write(file.path(), text).unwrap();
-    let args = RunArgs { scenario: Some(file.path().into()), engines: Some(3), ..RunArgs::default() };
+    let args = RunArgs {
+        source: SourceArgs { scenario: Some(file.path().into()), ..SourceArgs::default() },
+        engines: Some(3),
+        ..RunArgs::default()
+    };
     assert_eq!(
         args.scenario().unwrap_err().to_string(),
         "error: --engines: the scenario has 2 groups of engines; accepted: a scenario with one group; edit the \
@@ -106,7 +110,10 @@ fn the_line_that_repeats_a_run_is_read_back_as_the_same_arguments() {
     let args = run_args(line);
     let repeat = args.repeat(3);
     assert_eq!(run_args(repeat.strip_prefix("lockstep run ").unwrap()), args);
-    let spaced = RunArgs { trace: Some("it's here/t.jsonl".into()), ..RunArgs::default() };
+    let spaced = RunArgs {
+        source: SourceArgs { trace: Some("it's here/t.jsonl".into()), ..SourceArgs::default() },
+        ..RunArgs::default()
+    };
     assert_eq!(spaced.repeat(42), r"lockstep run --trace 'it'\''s here/t.jsonl' --seed 42");
 }
 

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::{Failure, RunArgs, print};
+use super::source::SourceArgs;
+use super::{Failure, print};
 use crate::InputError;
 use crate::report::{Percentiles, grouped, plain_table};
-use crate::workload::{Described, Description, MooncakeRow, Timestamps, Workload};
+use crate::workload::{Described, Description, MooncakeRow, Workload};
 
 /// The arguments of `lockstep workload`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -25,29 +26,6 @@ pub enum WorkloadCommand {
     Describe(SourceArgs),
     /// Write it as Mooncake JSONL: scaled, cut, or drawn
     Convert(ConvertArgs),
-}
-
-/// Which workload is meant.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
-pub struct SourceArgs {
-    /// A scenario; without one the built-in scenario
-    #[arg(value_name = "SCENARIO.yaml")]
-    pub scenario: Option<PathBuf>,
-    /// Take this trace: Mooncake JSONL or Azure CSV
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// Multiply the rate of arrival
-    #[arg(long, value_name = "FACTOR")]
-    pub rate_scale: Option<f64>,
-    /// Requests with one timestamp of a Mooncake trace arrive spread up to the next timestamp, or all at once
-    #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(Timestamps::NAMES))]
-    pub timestamps: Option<String>,
-    /// Take at most the first N requests of a trace, or draw N requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub requests: Option<u64>,
-    /// What all randomness comes from
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
 }
 
 /// The arguments of `lockstep workload convert`.
@@ -68,45 +46,31 @@ impl WorkloadArgs {
     /// What is wrong with the arguments, the scenario or the trace, and an output that cannot be written.
     pub fn run(&self) -> Result<(), Failure> {
         match &self.command {
-            WorkloadCommand::Describe(source) => print(&source.describe()?),
+            WorkloadCommand::Describe(source) => print(&describe(source)?),
             WorkloadCommand::Convert(convert) => convert.run(),
         }
     }
 }
 
-impl SourceArgs {
-    /// Opens the workload; returns it with a few words about it.
-    fn open(&self) -> Result<(String, Workload), Failure> {
-        let run = RunArgs {
-            scenario: self.scenario.clone(),
-            trace: self.trace.clone(),
-            rate_scale: self.rate_scale,
-            timestamps: self.timestamps.clone(),
-            requests: self.requests,
-            seed: self.seed,
-            ..RunArgs::default()
-        };
-        let scenario = run.scenario()?;
-        Ok((scenario.workload.describe(), scenario.workload.open(scenario.seed)?))
-    }
+/// Opens the workload; returns it with a few words about it.
+fn open(source: &SourceArgs) -> Result<(String, Workload), Failure> {
+    let scenario = source.scenario()?;
+    Ok((scenario.workload.describe(), scenario.workload.open(scenario.seed)?))
+}
 
-    /// Returns the numbers of the workload as text.
-    ///
-    /// # Errors
-    /// What is wrong with the arguments, the scenario or the trace.
-    pub fn describe(&self) -> Result<String, Failure> {
-        let (name, workload) = self.open()?;
-        let mut numbers = Description::default();
-        for request in workload {
-            numbers.add(&request?);
-        }
-        Ok(Text { name: &name, numbers: &numbers.finish() }.to_string())
+/// Returns the numbers of the workload as text.
+fn describe(source: &SourceArgs) -> Result<String, Failure> {
+    let (name, workload) = open(source)?;
+    let mut numbers = Description::default();
+    for request in workload {
+        numbers.add(&request?);
     }
+    Ok(Text { name: &name, numbers: &numbers.finish() }.to_string())
 }
 
 impl ConvertArgs {
     fn run(&self) -> Result<(), Failure> {
-        let (_, workload) = self.source.open()?;
+        let (_, workload) = open(&self.source)?;
         let Some(path) = &self.out else {
             return match write(workload, io::stdout().lock()) {
                 Err(Broken::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
