@@ -12,6 +12,8 @@
 //! | `fields`, `prompts`, `lax` | what requests have in common, and how leniently they are read |
 //! | `choices`, `events`, `usage`, `logprobs` | what answers have in common |
 //! | `exposition` | `/metrics` |
+//! | `operators` | pause, sleep, reset, for who runs the server |
+//! | `release` | which releases of vLLM answer otherwise |
 //! | `error`, `reply` | answers that fail, answers that are whole |
 
 mod adapters;
@@ -27,8 +29,10 @@ mod in_process;
 mod lax;
 mod logprobs;
 mod models;
+mod operators;
 mod options;
 mod prompts;
+mod release;
 mod render;
 mod reply;
 mod routes;
@@ -36,6 +40,7 @@ mod tokens;
 mod usage;
 
 use std::fmt::Write as _;
+use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,7 +52,9 @@ use twox_hash::XxHash64;
 use self::adapters::Adapters;
 use self::error::ApiError;
 pub use self::in_process::{InProcessCall, Receipt};
+use self::operators::Rest;
 pub use self::options::{Adapter, ServerOptions};
+use self::release::Release;
 use super::generation::EngineHandle;
 use super::tokenizer::Tokenizer;
 
@@ -61,6 +68,8 @@ struct Inner {
     rt: Rt,
     engines: Vec<EngineHandle>,
     options: ServerOptions,
+    release: Release,
+    rest: Mutex<Rest>,
     adapters: Mutex<Adapters>,
     tokenizer: Tokenizer,
     fingerprint: String,
@@ -114,6 +123,8 @@ impl ModelServer {
             engines,
             model_name: options.served_model_names.first().unwrap_or(&options.model_path).as_str().into(),
             adapters: Mutex::new(Adapters::new(&options.lora_modules)),
+            release: Release::of(&options.version),
+            rest: Mutex::default(),
             options,
             tokenizer: Tokenizer::new(),
             fingerprint,
@@ -186,6 +197,11 @@ impl Inner {
     /// The id of a request: its header, else its body's, else a new one.
     fn request_id(&self, header: Option<&str>, body: Option<&str>) -> String {
         header.or(body).map_or_else(|| self.hex16(), str::to_owned)
+    }
+
+    /// A member that is null in the answers of some releases, and left out in those of others.
+    fn null(&self, releases: impl RangeBounds<Release>) -> Option<()> {
+        releases.contains(&self.release).then_some(())
     }
 
     /// 16 random hex digits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use executor::sync::mpsc;
+use executor::sync::{mpsc, oneshot};
 use executor::{Class, Instant, Rt};
 use rustc_hash::FxHashMap;
 
@@ -32,6 +32,8 @@ pub struct Driver {
     ends: VecDeque<Instant>,
     /// Requests for the next turn.
     arrived: Vec<Submission>,
+    /// Who waits for the engine to rest, the oldest first.
+    rests: VecDeque<oneshot::Sender<()>>,
     gaps: Option<Gaps>,
 }
 
@@ -82,6 +84,7 @@ impl Driver {
             published,
             ends: VecDeque::new(),
             arrived: Vec::new(),
+            rests: VecDeque::new(),
             gaps: None,
         };
         Ok((driver, handle))
@@ -114,6 +117,7 @@ impl Driver {
             if self.engine.polls() {
                 self.rt.sleep_until_in(Class::Engine, self.rt.now() + POLL).await;
             } else if turn.next == Next::Rest && self.arrived.is_empty() {
+                self.settle();
                 let Some(command) = self.commands.recv().await else { return };
                 self.take(command);
             }
@@ -143,6 +147,8 @@ impl Driver {
             Command::ResetPrefixCache => {
                 self.engine.reset_prefix_cache(false);
             }
+            Command::Pause { mode, clear_cache, rests } => self.pause(mode, clear_cache, rests),
+            Command::Resume => self.engine.resume(),
             // One that has ended meanwhile is counted already.
             Command::Stop(id) => {
                 if self.engine.abort(id)
@@ -288,5 +294,6 @@ impl Model for Active {
     }
 }
 
+mod pause;
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use executor::sync::mpsc;
+use executor::sync::{mpsc, oneshot};
 use executor::{Instant, Rt};
 
 use super::block_hash;
 use super::published::Shared;
-use crate::engine::{AdapterId, AddError, BlockHash, Finish, NewRequest, RequestId, Token};
+use crate::engine::{AdapterId, AddError, BlockHash, Finish, NewRequest, PauseMode, RequestId, Token};
 
 /// How often a request's stream speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +170,8 @@ pub enum Event {
         /// How many.
         tokens: Tokens,
     },
+    /// The engine ended the request by itself, because it was paused; nothing else comes.
+    Aborted(Tokens),
     /// The engine would not take the request; nothing else comes.
     Refused(AddError),
 }
@@ -195,6 +197,14 @@ pub(super) enum Command {
     ResetPrefixCache,
     /// Ends a request whose text has come to a stop string.
     Stop(RequestId),
+    /// Stops scheduling; answers once the engine has come to rest.
+    Pause {
+        mode: PauseMode,
+        clear_cache: bool,
+        rests: oneshot::Sender<()>,
+    },
+    /// Schedules again.
+    Resume,
 }
 
 /// Asks an engine for tokens. Cheap to clone, works on any thread.
@@ -227,6 +237,20 @@ impl EngineHandle {
     pub fn reset_prefix_cache(&self) {
         // An engine that is gone has no cache.
         drop(self.commands.send(Command::ResetPrefixCache));
+    }
+
+    /// Pauses the engine and waits until it rests; with `clear_cache` it drops its prefix cache then.
+    ///
+    /// Requests that come later wait until [`resume`](Self::resume). Returns whether the engine is there to rest.
+    pub async fn pause(&self, mode: PauseMode, clear_cache: bool) -> bool {
+        let (rests, rested) = self.rt.oneshot();
+        self.commands.send(Command::Pause { mode, clear_cache, rests }).is_ok() && rested.await.is_ok()
+    }
+
+    /// Lets a paused engine go on.
+    pub fn resume(&self) {
+        // An engine that is gone has nothing to go on with.
+        drop(self.commands.send(Command::Resume));
     }
 
     /// Submits a request; its tokens come as events of the returned stream. Dropping the stream before its end

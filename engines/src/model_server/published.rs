@@ -57,6 +57,10 @@ pub struct Published {
     pub length_limited: u64,
     /// Requests ended by their client.
     pub aborted: u64,
+    /// Requests ended by a pause of the engine.
+    pub aborted_by_engine: u64,
+    /// How deep it sleeps: 0 awake, 1 with its weights offloaded, 2 with them discarded.
+    pub sleep_level: u8,
     /// Latencies and sizes.
     pub histograms: Histograms,
 }

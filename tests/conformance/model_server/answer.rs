@@ -97,13 +97,14 @@ pub(super) fn hide_texts(answer: &mut Value) {
 }
 
 /// Replaces what fits a placeholder of `want` by the placeholder.
-pub(super) fn masked(want: &Value, got: &Value) -> Value {
+pub(super) fn masked(want: &Value, got: &Value, version: &str) -> Value {
     match (want, got) {
         (Value::Object(want), Value::Object(got)) => match (want.get("<token text>"), got.values().next()) {
-            (Some(value), Some(first)) => json!({"<token text>": masked(value, first)}),
+            (Some(value), Some(first)) => json!({"<token text>": masked(value, first, version)}),
             _ => {
                 let masked = |(name, value): (&String, &Value)| {
-                    let value = want.get(name).map_or_else(|| value.clone(), |want| masked(want, value));
+                    let value =
+                        want.get(name).map_or_else(|| value.clone(), |want| masked(want, value, version));
                     (name.clone(), value)
                 };
                 Value::Object(got.iter().map(masked).collect::<Map<_, _>>())
@@ -111,22 +112,24 @@ pub(super) fn masked(want: &Value, got: &Value) -> Value {
         },
         (Value::Array(want), Value::Array(got)) => {
             let wants = want.iter().map(Some).chain(std::iter::repeat(None));
-            let masked =
-                |(got, want): (&Value, Option<&Value>)| want.map_or_else(|| got.clone(), |w| masked(w, got));
+            let masked = |(got, want): (&Value, Option<&Value>)| {
+                want.map_or_else(|| got.clone(), |w| masked(w, got, version))
+            };
             got.iter().zip(wants).map(masked).collect()
         }
-        (Value::String(pattern), got) if fits(pattern, got) => want.clone(),
+        (Value::String(pattern), got) if fits(pattern, got, version) => want.clone(),
         _ => got.clone(),
     }
 }
 
 /// Whether a value may stand where the vectors have `pattern`.
-fn fits(pattern: &str, got: &Value) -> bool {
+fn fits(pattern: &str, got: &Value, version: &str) -> bool {
     match (pattern, got) {
         ("<unix>" | "<n>" | "<logprob>", got) => got.is_number(),
         ("<message>", Value::String(text)) => !text.is_empty(),
+        ("<engine configuration>", got) => got["vllm_config"].is_object(),
         ("<fingerprint>", Value::String(text)) => {
-            text.strip_prefix("vllm-0.21.0-").is_some_and(|rest| is_hex(rest, 8))
+            text.strip_prefix(&format!("vllm-{version}-")).is_some_and(|rest| is_hex(rest, 8))
         }
         (_, Value::String(text)) => {
             let hex =

@@ -16,8 +16,8 @@ use tests::{cases, vectors};
 
 use super::answer;
 
-/// The release whose answers are compared.
-const VERSION: &str = "0.21.0";
+/// The releases whose answers are compared.
+const VERSIONS: [&str; 3] = ["0.21.0", "0.27.1", "0.32.0"];
 
 /// Where a model and an adapter were loaded from, as the vectors write it.
 const MODEL_PATH: &str = "<model path>";
@@ -31,15 +31,9 @@ const NOT_BUILT: &[(&str, Asks)] = &[
     ("scripts of connections and processes", |given| given.get("script").is_some()),
     ("the Responses API", |given| path(given).starts_with("/v1/responses")),
     ("the Messages API", |given| path(given).starts_with("/v1/messages")),
+    ("the sources of KV events", |given| path(given) == "/kv_event_sources"),
     ("the OpenAPI document", |given| path(given) == "/openapi.json"),
     ("log-probabilities of the prompt", |given| given["body"].get("prompt_logprobs").is_some()),
-    ("pausing and sleeping", |given| {
-        let is = ["/pause", "/resume", "/is_paused", "/sleep", "/wake_up", "/is_sleeping"];
-        server(given) == "second" && is.contains(&path(given).split('?').next().unwrap_or_default())
-    }),
-    ("the server's configuration as JSON", |given| {
-        server(given) == "second" && path(given).starts_with("/server_info")
-    }),
 ];
 
 fn path(given: &Value) -> &str {
@@ -50,18 +44,37 @@ fn server(given: &Value) -> &str {
     given["server"].as_str().unwrap_or_default()
 }
 
-/// Runs one case.
+/// Runs one case, on a server of each release that the recording has an answer of.
 pub(super) fn run(case: &Value) -> Outcome {
-    let (given, Some(then)) = (&case["given"], case["then"].get(VERSION)) else {
-        return Outcome::NotBuilt(format!("answers of releases other than {VERSION}"));
-    };
+    let given = &case["given"];
     if let Some((feature, _)) = NOT_BUILT.iter().find(|(_, asks)| asks(given)) {
         return Outcome::NotBuilt((*feature).to_owned());
     }
+    let wanted = VERSIONS.iter().filter_map(|version| Some((*version, answer_of(&case["then"], version)?)));
+    let mut outcome = Outcome::Failed("no release that is compared has an answer".to_owned());
+    for (version, then) in wanted {
+        outcome = on(version, case["id"].as_str().unwrap_or_default(), given, then);
+        if let Outcome::Failed(difference) = outcome {
+            return Outcome::Failed(format!("{version}: {difference}"));
+        }
+    }
+    outcome
+}
+
+/// The answer of a release, which may be that of another.
+fn answer_of<'a>(then: &'a Value, version: &str) -> Option<&'a Value> {
+    let answer = then.get(version)?;
+    match answer.as_str().and_then(|text| text.strip_prefix("as ")) {
+        Some(other) => then.get(other),
+        None => Some(answer),
+    }
+}
+
+fn on(version: &'static str, id: &str, given: &Value, then: &Value) -> Outcome {
     let got = match server(given) {
         // Its cases build on one another: they are played in the order of the file, once for all of them.
-        "second" => second().get(case["id"].as_str().unwrap_or_default()).cloned().unwrap_or_default(),
-        name => match options(name) {
+        "second" => second(version).get(id).cloned().unwrap_or_default(),
+        name => match options(name, version) {
             None => return Outcome::Failed(format!("no server is called {name}")),
             Some(options) => play(options, std::iter::once(given)).pop().unwrap_or_default(),
         },
@@ -72,29 +85,31 @@ pub(super) fn run(case: &Value) -> Outcome {
         answer::hide_texts(&mut want);
         answer::hide_texts(&mut got);
     }
-    Rules::exact().outcome(&want, &answer::masked(&want, &got))
+    Rules::exact().outcome(&want, &answer::masked(&want, &got, version))
 }
 
-/// The answers of the server `second` to all its cases, by id.
-fn second() -> &'static BTreeMap<String, Value> {
-    static ANSWERS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
-    ANSWERS.get_or_init(|| {
+/// The answers of the server `second` of a release to all its cases, by id.
+fn second(version: &'static str) -> &'static BTreeMap<String, Value> {
+    static ANSWERS: [OnceLock<BTreeMap<String, Value>>; VERSIONS.len()] =
+        [const { OnceLock::new() }; VERSIONS.len()];
+    let place = VERSIONS.iter().position(|known| *known == version).expect("it is one of them");
+    ANSWERS[place].get_or_init(|| {
         let files = vectors::open().ok().and_then(|files| cases::load(&files).ok()).unwrap_or_default();
         let lines =
             files.into_iter().filter(|file| file.name == "model_server/http").flat_map(|file| file.cases);
         let all = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
         let sequence: Vec<Value> = all.filter(|case| server(&case["given"]) == "second").collect();
         let ids = sequence.iter().map(|case| case["id"].as_str().unwrap_or_default().to_owned());
-        let options = options("second").expect("the table of servers has it");
+        let options = options("second", version).expect("the table of servers has it");
         ids.zip(play(options, sequence.iter().map(|case| &case["given"]))).collect()
     })
 }
 
 /// How a server of the recording was started.
-fn options(name: &str) -> Option<ServerOptions> {
+fn options(name: &str, version: &str) -> Option<ServerOptions> {
     let common = ServerOptions {
         served_model_names: vec!["tiny".to_owned(), "tiny-alias".to_owned()],
-        version: VERSION.to_owned(),
+        version: version.to_owned(),
         ..ServerOptions::new(MODEL_PATH, 4096)
     };
     let adapter = |name: &str| (name.to_owned(), format!("{LORA_PATH}/{name}"));
@@ -113,6 +128,7 @@ fn options(name: &str) -> Option<ServerOptions> {
         "key" => {
             Some(ServerOptions { api_key: Some("secret".to_owned()), force_include_usage: true, ..common })
         }
+        "scale-out" => Some(ServerOptions { scale_out: true, ..common }),
         _ => None,
     }
 }

@@ -13,9 +13,11 @@ use super::events::{self, Events, Outbox};
 use super::fields::{self, Fields, Plan, Sampling};
 use super::logprobs::ChatLogprobs;
 use super::prompts::{self, Prompt};
+use super::release::Release;
 use super::usage::{Told, Usage};
 use super::{Asked, Inner, lax, reply};
 use crate::engine::Token;
+use crate::model_server::generation::EngineHandle;
 use crate::model_server::tokenizer::{Ending, Message};
 
 #[derive(Debug, Deserialize)]
@@ -47,7 +49,8 @@ pub(super) struct Conversation {
 
 #[derive(Clone, Debug, Deserialize)]
 struct RawMessage {
-    role: String,
+    #[serde(default)]
+    role: Option<String>,
     #[serde(default)]
     content: Option<Content>,
 }
@@ -67,6 +70,19 @@ struct Part {
 }
 
 impl Conversation {
+    /// Reads the conversation of a body: every message has a role.
+    pub(super) fn read(body: &Value) -> Result<Self, ApiError> {
+        let conversation: Self = fields::read(body)?;
+        match conversation.messages.iter().position(|message| message.role.is_none()) {
+            None => Ok(conversation),
+            Some(place) => {
+                // vLLM tells of the first of the forms that a message may have.
+                let field = format!("body.messages.{place}.ChatCompletionDeveloperMessageParam.role");
+                Err(ApiError::shape("a message needs a role").field(field))
+            }
+        }
+    }
+
     /// Returns the messages, and what stands behind the last.
     pub(super) fn template(self) -> Result<(Vec<Message>, Ending), ApiError> {
         let add = self.add_generation_prompt.unwrap_or(true);
@@ -98,7 +114,7 @@ impl RawMessage {
                 texts.ok_or_else(|| ApiError::not_simulated("a content part other than text"))?.join("\n")
             }
         };
-        Ok(Message { role: self.role, content })
+        Ok(Message { role: self.role.unwrap_or_default(), content })
     }
 }
 
@@ -122,19 +138,20 @@ impl Request {
         let own: Own = fields::read(body)?;
         let fields = Fields::read(body)?;
         let sampling: Sampling = fields::read(body)?;
-        let conversation: Conversation = fields::read(body)?;
+        let conversation = Conversation::read(body)?;
         if body.get("messages").is_none() {
-            return Err(ApiError::shape("messages is required"));
+            return Err(ApiError::shape("messages is required").field("body.messages"));
         }
         let top = own.top_logprobs.unwrap_or(0);
         if top < 0 || top > 0 && !own.logprobs {
-            return Err(ApiError::shape("top_logprobs needs logprobs: true").param("top_logprobs"));
+            let message = "top_logprobs needs logprobs: true";
+            return Err(ApiError::checked("top_logprobs", message).param("top_logprobs"));
         }
         let choice = own.tool_choice.as_ref().filter(|choice| !choice.is_null());
         let has_tools = own.tools.is_some_and(|tools| !tools.is_empty());
         let wants_tools = choice.map_or(has_tools, |choice| choice.as_str() != Some("none"));
         if wants_tools && !has_tools {
-            return Err(ApiError::shape("tool_choice needs tools"));
+            return Err(ApiError::checked("tool_choice", "tool_choice needs tools"));
         }
         let adapter = server.adapter(fields.model.as_deref(), adapters)?;
         match choice.map(Value::as_str) {
@@ -174,7 +191,8 @@ struct Answer<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
-    prompt_routed_experts: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_routed_experts: Option<()>,
     model: &'a str,
     choices: Vec<AnswerChoice<'a>>,
     service_tier: (),
@@ -184,6 +202,10 @@ struct Answer<'a> {
     prompt_token_ids: Option<&'a [Token]>,
     prompt_text: (),
     kv_transfer_params: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ec_transfer_params: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<()>,
 }
 
 #[derive(Serialize)]
@@ -205,7 +227,8 @@ struct AnswerMessage<'a> {
     annotations: (),
     audio: (),
     function_call: (),
-    tool_calls: [(); 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<[(); 0]>,
     reasoning: (),
 }
 
@@ -239,7 +262,7 @@ pub(super) async fn answer(
             annotations: (),
             audio: (),
             function_call: (),
-            tool_calls: [],
+            tool_calls: (server.release < Release::V27).then_some([]),
             reasoning: (),
         },
         logprobs: request.top_logprobs.map(|top| ChatLogprobs::of(&whole.tokens, top, &server.tokenizer)),
@@ -252,17 +275,25 @@ pub(super) async fn answer(
         id: &id,
         object: "chat.completion",
         created,
-        prompt_routed_experts: (),
+        prompt_routed_experts: server.null(..Release::V27),
         model: &model,
         choices: answers.collect(),
         service_tier: (),
         system_fingerprint: &server.fingerprint,
-        usage: Usage::whole(server, choices.counts()),
+        usage: Usage::whole(server, choices.counts(), Some(created_cache_tokens(engine, choices.counts()))),
         prompt_logprobs: (),
         prompt_token_ids: ids.then_some(&*request.prompt),
         prompt_text: (),
         kv_transfer_params: (),
+        ec_transfer_params: server.null(Release::V27..),
+        metrics: server.null(Release::V27..),
     }))
+}
+
+/// Tokens of the prompt that were added to the prefix cache: those of its full blocks that were not there.
+fn created_cache_tokens(engine: &EngineHandle, counts: Counts) -> u64 {
+    let block_size = u64::from(engine.published().lock().block_size.max(1));
+    (counts.prompt / block_size * block_size).saturating_sub(counts.cached.into())
 }
 
 /// Writes the events of a chat completion.

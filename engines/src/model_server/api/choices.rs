@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Inner;
 use super::error::ApiError;
 use super::fields::Plan;
+use super::release::Release;
 use crate::engine::{FinishReason, Token};
 use crate::model_server::generation::{EngineHandle, Event, Generation};
 use crate::model_server::text::Text;
@@ -55,6 +56,8 @@ pub(super) enum End {
     Eos(()),
     StopToken(Token),
     StopString(String),
+    /// By the engine, which was paused.
+    Abort(()),
 }
 
 impl End {
@@ -62,6 +65,7 @@ impl End {
         match self {
             End::Length(()) => "length",
             End::Eos(()) | End::StopToken(_) | End::StopString(_) => "stop",
+            End::Abort(()) => "abort",
         }
     }
 }
@@ -170,6 +174,11 @@ impl Choices {
         self.open == 0
     }
 
+    /// The release that the server answers as.
+    pub(super) fn release(&self) -> Release {
+        self.server.release
+    }
+
     /// The number of choices.
     pub(super) fn len(&self) -> usize {
         self.choices.len()
@@ -194,6 +203,10 @@ impl Choices {
 impl Choice {
     fn add(&mut self, event: Event, server: &Inner, plan: &Plan, delta: &mut Delta) -> Result<(), ApiError> {
         let (token, end) = match event {
+            Event::Aborted(_) => {
+                delta.end = Some(End::Abort(()));
+                return Ok(());
+            }
             Event::Refused(error) => return Err(ApiError::raised(error.to_string())),
             Event::Token { token, cached } => {
                 self.cached = cached;

@@ -12,6 +12,7 @@ use super::error::ApiError;
 use super::events::{self, Events, Outbox};
 use super::fields::{self, Fields, Plan, Sampling};
 use super::logprobs::TextLogprobs;
+use super::release::Release;
 use super::usage::{Told, Usage};
 use super::{Asked, Inner, lax, prompts, reply};
 use crate::engine::Token;
@@ -58,7 +59,7 @@ impl Request {
             return Err(ApiError::not_simulated("prompt_embeds"));
         }
         if own.logprobs.is_some_and(|logprobs| logprobs < 0) {
-            return Err(ApiError::shape("logprobs must not be negative").param("logprobs"));
+            return Err(ApiError::checked("logprobs", "logprobs must not be negative").param("logprobs"));
         }
         let prompts = prompts::read(own.prompt.as_ref());
         // An empty list has the right shape: whether the model exists is looked at first.
@@ -69,7 +70,7 @@ impl Request {
         }
         let adapter = server.adapter(fields.model.as_deref(), adapters)?;
         if own.suffix.is_some_and(|suffix| !suffix.is_empty()) {
-            return Err(ApiError::refused("suffix is not supported"));
+            return Err(ApiError::refused("suffix is not supported").field_from(Release::V32, "suffix"));
         }
         fields.check_simulated(&sampling)?;
         let prompts = prompts::tokenize(prompts?, server, own.max_tokens, fields.truncate_prompt_tokens)?;
@@ -103,13 +104,18 @@ struct Answer<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
-    prompt_routed_experts: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_routed_experts: Option<()>,
     model: &'a str,
     choices: Vec<AnswerChoice>,
     service_tier: (),
     system_fingerprint: &'a str,
     usage: Usage,
     kv_transfer_params: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ec_transfer_params: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<()>,
 }
 
 #[derive(Serialize)]
@@ -144,8 +150,8 @@ pub(super) async fn answer(
         return Ok(events::stream(stream, choices, asked.ticket));
     }
     let wholes = choices.collect().await?;
-    if request.max_tokens.is_none() {
-        // vLLM 0.21 fails only once the whole answer is there (model-server spec 1.2).
+    if request.max_tokens.is_none() && server.release == Release::V21 {
+        // It fails only once the whole answer is there (model-server spec 1.2).
         return Err(ApiError::internal());
     }
     let tokenizer = &server.tokenizer;
@@ -177,13 +183,15 @@ pub(super) async fn answer(
         id: &id,
         object: OBJECT,
         created,
-        prompt_routed_experts: (),
+        prompt_routed_experts: server.null(..Release::V27),
         model: &model,
         choices: choices_json,
         service_tier: (),
         system_fingerprint: &server.fingerprint,
-        usage: Usage::whole(server, choices.counts()),
+        usage: Usage::whole(server, choices.counts(), None),
         kv_transfer_params: (),
+        ec_transfer_params: server.null(Release::V27..),
+        metrics: server.null(Release::V27..),
     }))
 }
 

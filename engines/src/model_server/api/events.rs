@@ -70,7 +70,7 @@ impl<E: Events> EventStream<E> {
                     }
                     self.events.end(choices.counts(), &mut self.outbox);
                 }
-                Poll::Ready(Some(Err(error))) => self.outbox.data(&error.json()),
+                Poll::Ready(Some(Err(error))) => self.outbox.data(&error.json(choices.release())),
                 Poll::Ready(None) => {}
             }
             self.outbox.data(b"[DONE]");

@@ -76,7 +76,9 @@ const FAMILIES: &[Family] = &[
         ("deferred", |p| p.gauges.skipped as f64),
     ], "Waiting requests, by what they wait for."),
     GaugeBy("engine_sleep_state", "sleep_state", &[
-        ("awake", |_| 1.0), ("weights_offloaded", NONE), ("discard_all", NONE),
+        ("awake", |p| f64::from(u8::from(p.sleep_level == 0))),
+        ("weights_offloaded", |p| f64::from(u8::from(p.sleep_level == 1))),
+        ("discard_all", |p| f64::from(u8::from(p.sleep_level == 2))),
     ], "1 at the state the engine is in."),
     Gauge("kv_cache_usage_perc", |p| p.gauges.usage, "Share of KV blocks that live requests hold, 0 to 1."),
     Counter("prefix_cache_queries", |p| p.prefix_cache_queries as f64, "Tokens looked up in the prefix cache."),
@@ -98,7 +100,7 @@ const FAMILIES: &[Family] = &[
         ("stop", |p| p.stopped as f64),
         ("length", |p| p.length_limited as f64),
         // A client that goes away is no success: what vLLM counts here are aborts of its own.
-        ("abort", NONE), ("error", NONE), ("repetition", NONE),
+        ("abort", |p| p.aborted_by_engine as f64), ("error", NONE), ("repetition", NONE),
     ], "Requests that ended by themselves, by why."),
     Distribution("request_prompt_tokens", |h| &h.request_prompt_tokens, "Prompt tokens a request."),
     Distribution("request_generation_tokens", |h| &h.request_generation_tokens, "Generated tokens a request."),

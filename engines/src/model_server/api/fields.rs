@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_path_to_error::Segment;
 use twox_hash::XxHash64;
 
 use super::error::ApiError;
+use super::release::Release;
 use super::{Adapter, Inner, lax};
 use crate::engine::{AdapterId, Token};
 use crate::model_server::generation::{Delivery, Generate, Sampler, Writer};
@@ -114,7 +116,28 @@ pub(super) struct Plan {
 
 /// Reads `T` from a body that is an object.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a Value) -> Result<T, ApiError> {
-    T::deserialize(body).map_err(|error| ApiError::shape(error.to_string()))
+    serde_path_to_error::deserialize(body).map_err(|error| {
+        let place = place(&error);
+        ApiError::shape(error.into_inner().to_string()).field(place)
+    })
+}
+
+/// Where in a body a value is wrong or missing, as vLLM writes it: `body.tokens.0`.
+fn place(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let mut place = "body".to_owned();
+    for segment in error.path() {
+        match segment {
+            Segment::Seq { index } => place.extend([".", &index.to_string()]),
+            Segment::Map { key } => place.extend([".", key]),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    // What is missing has no place of its own: serde's text names it.
+    let missing = error.inner().to_string();
+    if let Some((name, _)) = missing.strip_prefix("missing field `").and_then(|rest| rest.split_once('`')) {
+        place.extend([".", name]);
+    }
+    place
 }
 
 impl Fields {
@@ -122,10 +145,11 @@ impl Fields {
     pub(super) fn read(body: &Value) -> Result<Self, ApiError> {
         let fields: Self = read(body)?;
         if fields.stream_options.is_some() && !fields.stream {
-            return Err(ApiError::shape("stream_options needs stream: true").param("stream_options"));
+            let message = "stream_options needs stream: true";
+            return Err(ApiError::checked("stream_options", message).param("stream_options"));
         }
         if fields.cache_salt.as_deref() == Some("") {
-            return Err(ApiError::shape("cache_salt must be a text that is not empty"));
+            return Err(ApiError::checked("cache_salt", "cache_salt must be a text that is not empty"));
         }
         Ok(fields)
     }
@@ -164,14 +188,17 @@ impl Sampling {
     ) -> Result<Plan, ApiError> {
         let wrong = |param, message: &str| Err(ApiError::raised(message).param(param));
         let room = server.options.max_model_len.saturating_sub(longest);
-        let limit = max_tokens.unwrap_or_else(|| i64::from(room));
+        // From 0.32 on a request may fill what room there is, as one without a limit does.
+        let most = if server.release >= Release::V32 { i64::from(room) } else { i64::MAX };
+        let limit = max_tokens.map_or(i64::from(room), |limit| limit.min(most));
         let n = self.n.unwrap_or(1);
         if n < 1 {
             return Err(ApiError::raised(format!("n must be at least 1, got {n}")));
         }
         let greedy = self.temperature == Some(0.0);
-        if self.temperature.is_some_and(|temperature| temperature < 0.0) {
-            return wrong("temperature", "temperature must not be negative");
+        let is_number = |temperature: f64| !temperature.is_nan() || server.release < Release::V27;
+        if self.temperature.is_some_and(|temperature| temperature < 0.0 || !is_number(temperature)) {
+            return wrong("temperature", "temperature must be a number that is not negative");
         }
         if self.top_p.is_some_and(|top_p| !(top_p > 0.0 && top_p <= 1.0)) {
             return wrong("top_p", "top_p must be above 0 and at most 1");

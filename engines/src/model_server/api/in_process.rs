@@ -12,6 +12,7 @@ use http::{Response, StatusCode};
 use http_body::Frame;
 
 use super::error::ApiError;
+use super::release::Release;
 use super::reply;
 use crate::engine::Token;
 use crate::model_server::generation::{EngineHandle, Event, Generate, Generation, Sampler, Tokens};
@@ -92,7 +93,7 @@ impl Answer {
 
     fn failed(&mut self, error: &ApiError) -> Bytes {
         self.generation = None;
-        [b"data: ", &*error.json(), b"\n\n", DONE.as_bytes()].concat().into()
+        [b"data: ", &*error.json(Release::V21), b"\n\n", DONE.as_bytes()].concat().into()
     }
 
     fn frame(&mut self, event: Option<Event>) -> Bytes {
@@ -106,7 +107,7 @@ impl Answer {
                 self.last = Some(self.last(tokens, now));
                 Bytes::from_static(FIRST)
             }
-            Some(Event::Finished { tokens, .. }) => self.last(tokens, now),
+            Some(Event::Finished { tokens, .. } | Event::Aborted(tokens)) => self.last(tokens, now),
             Some(Event::Refused(error)) => self.failed(&ApiError::raised(error.to_string())),
             None => self.failed(&ApiError::internal()),
         }

@@ -25,7 +25,7 @@ pub struct ServerOptions {
     /// Size of the model's vocabulary: prompts of token ids may use those below. Those that the simulated tokenizer does
     /// not know have no text.
     pub vocabulary: u32,
-    /// Release that `/version` names.
+    /// Release of vLLM, such as `0.21.0`: `/version` names it, and answers are as it gives them.
     pub version: String,
     /// Adapters loaded at the start, names and paths (`--lora-modules`).
     pub lora_modules: Vec<(String, String)>,
@@ -35,6 +35,8 @@ pub struct ServerOptions {
     pub lora_paths: Vec<String>,
     /// Endpoints for development are served (`VLLM_SERVER_DEV_MODE`).
     pub dev_mode: bool,
+    /// `--enable-scale-out`: from 0.32 on the endpoints of rendering and generating are closed without it.
+    pub scale_out: bool,
     /// `--api-key`: what requests to `/v1` must carry.
     pub api_key: Option<String>,
     /// `--enable-prompt-tokens-details`: usage tells cached tokens.
@@ -67,6 +69,7 @@ impl ServerOptions {
             runtime_lora_updating: false,
             lora_paths: Vec::new(),
             dev_mode: false,
+            scale_out: false,
             api_key: None,
             prompt_tokens_details: false,
             request_id_headers: false,

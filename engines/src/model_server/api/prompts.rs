@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Inner;
 use super::error::ApiError;
+use super::release::Release;
 use crate::engine::Token;
 use crate::model_server::tokenizer::Tokenizer;
 
@@ -18,14 +19,18 @@ pub(super) enum Prompt {
 
 /// Reads the four forms of `prompt`: a text, a list of texts, a list of token ids, a list of such lists.
 pub(super) fn read(prompt: Option<&Value>) -> Result<Vec<Prompt>, ApiError> {
-    let wrong = || ApiError::shape("prompt must be a text, token ids, or a list of either");
+    let wrong = |place| ApiError::shape("prompt must be a text, token ids, or a list of either").field(place);
+    // Of a list that no form fits it is the first item that vLLM names, whichever is wrong.
+    let (itself, item) = ("body.prompt", "body.prompt.0");
     match prompt {
-        None | Some(Value::Null) => Err(ApiError::shape("prompt is required")),
-        Some(Value::String(text)) if text.is_empty() => Err(ApiError::shape("prompt must not be empty")),
+        None | Some(Value::Null) => Err(ApiError::checked("prompt", "prompt is required")),
+        Some(Value::String(text)) if text.is_empty() => {
+            Err(ApiError::checked("prompt", "prompt must not be empty"))
+        }
         Some(Value::String(text)) => Ok(vec![Prompt::Text(text.clone())]),
         Some(Value::Array(items)) => match items.first() {
             None => Err(ApiError::raised("prompt must not be empty")),
-            Some(Value::Number(_)) => Ok(vec![Prompt::Tokens(token_ids(items).ok_or_else(wrong)?)]),
+            Some(Value::Number(_)) => Ok(vec![Prompt::Tokens(token_ids(items).ok_or_else(|| wrong(item))?)]),
             Some(_) => items
                 .iter()
                 .map(|item| match item {
@@ -35,9 +40,9 @@ pub(super) fn read(prompt: Option<&Value>) -> Result<Vec<Prompt>, ApiError> {
                 })
                 .collect::<Option<_>>()
                 .filter(|prompts: &Vec<Prompt>| all_alike(prompts))
-                .ok_or_else(wrong),
+                .ok_or_else(|| wrong(item)),
         },
-        Some(_) => Err(wrong()),
+        Some(_) => Err(wrong(itself)),
     }
 }
 
@@ -62,7 +67,15 @@ pub(super) fn tokenize(
         let message = format!("max_tokens is {answer}; the model has room for {limit} tokens");
         return Err(ApiError::raised(message).param("max_tokens"));
     }
-    let room = usize::try_from(limit - answer).unwrap_or(0);
+    // How much of the room the answer takes for certain.
+    let taken = match (server.release, max_tokens) {
+        (Release::V21, _) => answer,
+        (Release::V27, None) => 1,
+        (Release::V27, Some(_)) => answer,
+        // It gets what the prompt leaves.
+        (Release::V32, _) => 0,
+    };
+    let room = usize::try_from(limit - taken).unwrap_or(0);
     let keep = truncate.map(|keep| usize::try_from(keep).unwrap_or(room));
     prompts
         .into_iter()

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::error::ApiError;
 use super::fields::{Fields, Sampling, StreamOptions};
+use super::release::Release;
 use super::{Inner, chat, completions, reply};
 use crate::engine::Token;
 
@@ -17,6 +18,8 @@ use crate::engine::Token;
 struct Rendered<'a> {
     request_id: String,
     token_ids: &'a [Token],
+    #[serde(flatten)]
+    later: Later,
     features: (),
     sampling_params: SamplingParams<'a>,
     model: Option<&'a str>,
@@ -25,6 +28,43 @@ struct Rendered<'a> {
     cache_salt: Option<&'a str>,
     priority: i64,
     kv_transfer_params: (),
+}
+
+/// Members that only some releases have.
+#[derive(Serialize)]
+struct Later {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assistant_tokens_mask: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_offsets: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_parts: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_ended: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_parser_kwargs: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    return_token_ids: Option<Option<bool>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ec_transfer_params: Option<()>,
+}
+
+impl Later {
+    fn of(server: &Inner, body: &Value) -> Self {
+        let last = server.null(Release::V32..);
+        Self {
+            assistant_tokens_mask: server.null(Release::V27..Release::V32),
+            token_offsets: server.null(Release::V27..),
+            content_parts: last,
+            reasoning_ended: last,
+            reasoning_parser_kwargs: last,
+            return_token_ids: last.map(|()| body.get("return_token_ids").and_then(Value::as_bool)),
+            output_mode: last.map(|()| "tokens"),
+            ec_transfer_params: server.null(Release::V27..),
+        }
+    }
 }
 
 /// vLLM's parameters: members with a default that stays out are `Option`.
@@ -103,6 +143,7 @@ impl<'a> SamplingParams<'a> {
 
 fn rendered<'a>(
     request_id: String,
+    later: Later,
     token_ids: &'a [Token],
     fields: &'a Fields,
     sampling_params: SamplingParams<'a>,
@@ -110,6 +151,7 @@ fn rendered<'a>(
     Rendered {
         request_id,
         token_ids,
+        later,
         features: (),
         sampling_params,
         model: fields.model.as_deref(),
@@ -121,9 +163,14 @@ fn rendered<'a>(
     }
 }
 
+/// Whether the name of an adapter is a model to render for.
+fn knows_adapters(server: &Inner) -> bool {
+    server.release >= Release::V27
+}
+
 /// `POST /v1/completions/render`: one object a prompt.
 pub(super) fn completion(server: &Inner, body: &Value) -> Result<Response<Body>, ApiError> {
-    let request = completions::Request::read(body, server, false)?;
+    let request = completions::Request::read(body, server, knows_adapters(server))?;
     let given = body.get("max_tokens").is_some_and(|max_tokens| !max_tokens.is_null());
     let max_tokens = given.then_some(request.plan.max_tokens);
     let objects: Vec<_> = request
@@ -131,7 +178,13 @@ pub(super) fn completion(server: &Inner, body: &Value) -> Result<Response<Body>,
         .iter()
         .map(|prompt| {
             let params = SamplingParams::of(&request.sampling, request.fields.stream, max_tokens, body);
-            rendered(format!("cmpl-{}", server.hex16()), prompt, &request.fields, params)
+            rendered(
+                format!("cmpl-{}", server.hex16()),
+                Later::of(server, body),
+                prompt,
+                &request.fields,
+                params,
+            )
         })
         .collect();
     Ok(reply::json(&objects))
@@ -139,9 +192,9 @@ pub(super) fn completion(server: &Inner, body: &Value) -> Result<Response<Body>,
 
 /// `POST /v1/chat/completions/render`: one object.
 pub(super) fn chat(server: &Inner, body: &Value) -> Result<Response<Body>, ApiError> {
-    let request = chat::Request::read(body, server, false)?;
+    let request = chat::Request::read(body, server, knows_adapters(server))?;
     let max_tokens = Some(request.plan.max_tokens);
     let params = SamplingParams::of(&request.sampling, request.fields.stream, max_tokens, body);
     let id = format!("chatcmpl-{}", server.hex16());
-    Ok(reply::json(&rendered(id, &request.prompt, &request.fields, params)))
+    Ok(reply::json(&rendered(id, Later::of(server, body), &request.prompt, &request.fields, params)))
 }

@@ -10,10 +10,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::ApiError;
+use super::operators::{self, Operator};
+use super::release::Release;
 use super::{
     Asked, Inner, adapters, chat, completions, exposition, generate, lax, models, render, reply, tokens,
 };
-use crate::model_server::generation::EngineHandle;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LOAD_FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
@@ -28,7 +29,6 @@ enum Page {
     Load,
     Version,
     Metrics,
-    ResetPrefixCache,
 }
 
 /// An endpoint that reads JSON.
@@ -49,6 +49,7 @@ enum Endpoint {
 enum Route {
     Page(Page),
     Endpoint(Endpoint),
+    Operator(Operator),
 }
 
 /// Each path with the methods it takes, as the `allow` header names them.
@@ -62,7 +63,14 @@ const ROUTES: &[(&str, &str, Route)] = &[
     ("/detokenize", "POST", Route::Endpoint(Endpoint::Detokenize)),
     ("/v1/load_lora_adapter", "POST", Route::Endpoint(Endpoint::LoadAdapter)),
     ("/v1/unload_lora_adapter", "POST", Route::Endpoint(Endpoint::UnloadAdapter)),
-    ("/reset_prefix_cache", "POST", Route::Page(Page::ResetPrefixCache)),
+    ("/pause", "POST", Route::Operator(Operator::Pause)),
+    ("/resume", "POST", Route::Operator(Operator::Resume)),
+    ("/is_paused", "GET", Route::Operator(Operator::IsPaused)),
+    ("/sleep", "POST", Route::Operator(Operator::Sleep)),
+    ("/wake_up", "POST", Route::Operator(Operator::WakeUp)),
+    ("/is_sleeping", "GET", Route::Operator(Operator::IsSleeping)),
+    ("/reset_prefix_cache", "POST", Route::Operator(Operator::ResetPrefixCache)),
+    ("/server_info", "GET", Route::Operator(Operator::ServerInfo)),
     ("/v1/models", "GET", Route::Page(Page::Models)),
     ("/health", "GET", Route::Page(Page::Health)),
     ("/ping", "GET, POST", Route::Page(Page::Health)),
@@ -77,7 +85,7 @@ fn find(server: &Inner, path: &str) -> Option<&'static (&'static str, &'static s
         Route::Endpoint(Endpoint::LoadAdapter | Endpoint::UnloadAdapter) => {
             server.options.runtime_lora_updating
         }
-        Route::Page(Page::ResetPrefixCache) => server.options.dev_mode,
+        Route::Operator(_) => server.options.dev_mode,
         _ => true,
     })
 }
@@ -89,12 +97,12 @@ pub(super) async fn answer(server: &Arc<Inner>, request: Request<Body>) -> Respo
         && head.headers.contains_key(header::ORIGIN)
         && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     if preflight {
-        return preflight_answer(&head.headers);
+        return preflight_answer(server, &head.headers);
     }
     let mut response = match dispatch(server, &head, body).await {
         Ok(response) => response,
-        Err(error) if error.is_raised() => return error.response(),
-        Err(error) => error.response(),
+        Err(error) if error.is_bare(server.release) => return error.response(server.release),
+        Err(error) => error.response(server.release),
     };
     let headers = response.headers_mut();
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
@@ -134,6 +142,12 @@ async fn dispatch(
     }
     match route {
         Route::Page(page) => Ok(self::page(server, *page, head)),
+        Route::Operator(operator) => operators::answer(server, *operator, head).await,
+        Route::Endpoint(Endpoint::RenderCompletion | Endpoint::RenderChat | Endpoint::Generate)
+            if server.release >= Release::V32 && !server.options.scale_out =>
+        {
+            Err(ApiError::closed("this endpoint needs a server with --enable-scale-out"))
+        }
         Route::Endpoint(endpoint) => {
             let body = read_json(server, head, body).await?;
             match body {
@@ -166,10 +180,6 @@ fn page(server: &Arc<Inner>, page: Page, head: &request::Parts) -> Response<Body
             reply::json(&Load { server_load: server.load.load(std::sync::atomic::Ordering::Relaxed) })
         }
         Page::Version => reply::json(&Version { version: &server.options.version }),
-        Page::ResetPrefixCache => {
-            server.engines.iter().for_each(EngineHandle::reset_prefix_cache);
-            Response::new(Body::Empty)
-        }
         Page::Metrics if head.extensions.get::<AcceptGauges>().is_some() => exposition::gauges(server),
         Page::Metrics => exposition::text(server, head.method == Method::GET),
     }
@@ -233,10 +243,35 @@ async fn read_json(
     }
     match value {
         Ok(value @ Value::Object(_)) => Ok(Ok(value)),
-        // The server's own look into the body breaks on anything else (model-server spec 1.2).
-        Ok(_) => Err(ApiError::internal()),
-        Err(error) => Err(ApiError::shape(format!("the body is no JSON: {error}"))),
+        Ok(value) => {
+            // The server's own look into the body breaks on anything else (model-server spec 1.2).
+            let breaks = match server.release {
+                Release::V21 => true,
+                Release::V27 => !value.is_null(),
+                Release::V32 => false,
+            };
+            Err(match breaks {
+                true => ApiError::internal(),
+                false => ApiError::shape("the body is no object").field("body"),
+            })
+        }
+        Err(error) => {
+            let shape = ApiError::shape(format!("the body is no JSON: {error}"));
+            Err(shape.field(if text.is_empty() {
+                "body".to_owned()
+            } else {
+                format!("body.{}", place(text, &error))
+            }))
+        }
     }
+}
+
+/// Where in `text` JSON ends to be such, in characters from its beginning.
+fn place(text: &str, error: &serde_json::Error) -> usize {
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let before: usize = lines.map(|line| line.chars().count()).sum();
+    // The column of an error is that of the character at fault, from 1; of a text that is cut, that of the last.
+    before + if error.is_eof() { error.column() } else { error.column().saturating_sub(1) }
 }
 
 fn may_enter(server: &Inner, head: &request::Parts) -> bool {
@@ -268,8 +303,13 @@ fn unknown(server: &Inner, head: &request::Parts) -> Response<Body> {
     }
 }
 
-fn preflight_answer(asked: &HeaderMap) -> Response<Body> {
-    let mut response = Response::new(Body::from("OK"));
+/// Allows any other page to ask; releases from 0.32 on allow none that they were not told of.
+fn preflight_answer(server: &Inner, asked: &HeaderMap) -> Response<Body> {
+    let allowed = server.release < Release::V32;
+    let mut response = Response::new(Body::from(if allowed { "OK" } else { "Disallowed CORS origin" }));
+    if !allowed {
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+    }
     let headers = response.headers_mut();
     for (name, value) in [
         (
@@ -281,7 +321,9 @@ fn preflight_answer(asked: &HeaderMap) -> Response<Body> {
         (header::ACCESS_CONTROL_ALLOW_METHODS, "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ] {
-        headers.insert(name, HeaderValue::from_static(value));
+        if allowed || name != header::ACCESS_CONTROL_ALLOW_ORIGIN {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
     }
     if let Some(names) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names.clone());

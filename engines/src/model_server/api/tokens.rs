@@ -31,9 +31,9 @@ struct Tokens {
 /// Returns the tokens of a text or, where both are there, of a conversation.
 pub(super) fn tokenize(server: &Inner, body: &Value) -> Result<Response<Body>, ApiError> {
     let asked: Tokenize = fields::read(body)?;
-    let conversation: Conversation = fields::read(body)?;
+    let conversation = Conversation::read(body)?;
     if body.get("messages").is_none() && asked.prompt.is_none() {
-        return Err(ApiError::shape("prompt or messages is required"));
+        return Err(ApiError::shape("prompt or messages is required").field("body.prompt"));
     }
     server.adapter(asked.model.as_deref(), true)?;
     let tokens = match asked.prompt.filter(|_| body.get("messages").is_none()) {

@@ -63,7 +63,7 @@ fn a_conversation_finds_the_blocks_that_were_generated() {
         let mut history: Vec<Token> = prompt(40).to_vec();
         history.extend(answer.iter().filter_map(|event| match event {
             Event::Token { token, .. } | Event::Finished { token, .. } => Some(*token),
-            Event::Refused(_) => None,
+            Event::Aborted(_) | Event::Refused(_) => None,
         }));
         assert_eq!(history.len(), 70);
         history.extend([1, 2, 3]);
