@@ -11,7 +11,7 @@ mod trace;
 mod workload;
 
 pub use diff::DiffArgs;
-pub use engines::EnginesArgs;
+pub use engines::{EnginesArgs, ServerArgs};
 pub use failure::Failure;
 pub use output::{print, print_failure};
 pub use replay::ReplayArgs;

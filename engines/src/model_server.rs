@@ -10,7 +10,7 @@ mod text;
 mod tokenizer;
 
 pub use api::{Adapter, InProcessCall, ModelServer, Receipt, ServerOptions};
-pub use driver::Driver;
+pub use driver::{Driver, TIME_SCALES};
 pub use generation::{Delivery, EngineHandle, Event, Generate, Generation, Sampler, Tokens, Writer};
 pub use histogram::Histogram;
 pub use published::{Histograms, Published, Shared};

@@ -2,7 +2,8 @@
 //! The binary `lockstep` as its users run it.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -117,6 +118,13 @@ fn bad_input_is_one_paragraph_and_exit_code_2() {
         (&["run", &scenario, "--out", &file], &["file", "accepted"]),
         (&["run", &scenario, "--out", "/dev/full"], &["/dev/full", "no folder", "accepted"]),
         (&["engines", "--port", "65535", "--count", "2"], &["--port", "accepted"]),
+        (&["engines", "--time-scale", "0"], &["--time-scale", "accepted", "0.001"]),
+        (&["engines", "--vllm", "0.9"], &["--vllm", "0.21"]),
+        (&["engines", "--lora-modules", "a"], &["--lora-modules", "accepted"]),
+        (
+            &["engines", "--max-num-seqs", "9", "--max-num-batched-tokens", "8"],
+            &["(8)", "at least max_num_seqs (9)"],
+        ),
         (&["run", "/dev/zero"], &["/dev/zero", "too long", "4194304 bytes"]),
         (&["run", "/"], &["the scenario", "a folder", "accepted"]),
         (&["run", &scenario, "--config", "/dev/zero"], &["/dev/zero", "too long"]),
@@ -145,7 +153,7 @@ fn bad_input_is_one_paragraph_and_exit_code_2() {
 
 #[test]
 fn a_port_in_use_is_said() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("its address").port().to_string();
     let output = output(&mut lockstep(&["engines", "--count", "1", "--port", &port]));
     let error = String::from_utf8_lossy(&output.stderr);
@@ -250,7 +258,7 @@ fn a_signal_ends_a_run_with_what_it_has_and_the_code_of_the_signal() {
 
 #[test]
 fn served_engines_say_where_they_are_and_end_cleanly() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("its address").port().to_string();
     drop(taken);
     let mut child = lockstep(&["engines", "--count", "1", "--port", &port])
@@ -261,12 +269,29 @@ fn served_engines_say_where_they_are_and_end_cleanly() {
     let mut line = String::new();
     said.read_line(&mut line).expect("a line");
     assert!(line.contains(&format!("http://127.0.0.1:{port}")), "{line}");
+    // Model-server spec 7: what is unfinished when the server is told to end is answered as aborted.
+    let body = r#"{"prompt": "hello", "max_tokens": 30000, "stream": true}"#;
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    write!(stream, "POST /v1/completions HTTP/1.1\r\nhost: a\r\n{head}\r\n{body}").expect("it reads");
+    let mut answer = vec![0; 12];
+    stream.read_exact(&mut answer).expect("it answers");
+    assert_eq!(answer, b"HTTP/1.1 200");
     let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(sent.expect("kill is there").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
     assert_eq!(rest, "");
+    let mut events = String::new();
+    stream.read_to_string(&mut events).expect("the answer has an end");
+    let last: Vec<&str> = events.lines().filter(|line| line.starts_with("data: ")).collect();
+    let [.., aborted, done] = last[..] else { panic!("{events}") };
+    assert!(
+        aborted.contains("\"text\":\"\"") && aborted.contains("\"finish_reason\":\"abort\""),
+        "{aborted}"
+    );
+    assert_eq!(done, "data: [DONE]");
 }
 
 #[test]

@@ -1,15 +1,18 @@
+mod server;
+
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
 use executor::{Real, Rt, Server};
-use futures::future::poll_immediate;
+use futures::future::{join_all, poll_immediate, try_join_all};
 use router::config::problem::Located;
 
+pub use self::server::ServerArgs;
 use super::{Failure, print};
-use crate::model_server::{Driver, ModelServer, ServerOptions};
-use crate::scenario::{EngineGroup, Group, GroupLatency, Overrides};
+use crate::model_server::{Driver, ModelServer, TIME_SCALES};
+use crate::scenario::{EngineGroup, Group, GroupLatency};
 
 /// The arguments of `lockstep engines`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -35,15 +38,31 @@ pub struct EnginesArgs {
     /// Step times: roofline or trained-physics
     #[arg(long, value_name = "BACKEND", default_value = "roofline")]
     pub latency: String,
+    /// Make steps take so many times as long: 0.1 is ten times as fast
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = time_scale)]
+    pub time_scale: f64,
+    /// Seconds that running requests may go on for after SIGTERM, before they are aborted
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub shutdown_timeout: u32,
     /// What all randomness comes from
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
+    /// What the servers are started with.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+fn time_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if TIME_SCALES.contains(&factor) => Ok(factor),
+        _ => Err(format!("accepted: a number from {} to {}", TIME_SCALES.start(), TIME_SCALES.end())),
+    }
 }
 
 /// Connections that one engine serves at a time.
 const MAX_CONNECTIONS: usize = 16_384;
 
-/// How long requests in flight may take once the engines are told to end.
+/// How long answers may take to reach their clients once the requests have ended.
 const DRAIN: Duration = Duration::from_secs(5);
 
 impl EnginesArgs {
@@ -72,15 +91,17 @@ impl EnginesArgs {
                 let accepted = "accepted: --port with as many free ports as engines";
                 Failure::new(format!("--port: {name} cannot listen on {address}: {error}; {accepted}"))
             })?;
-            let (driver, handle) = Driver::new(&rt, group.config.clone(), group.latency.clone())
+            let (mut driver, handle) = Driver::new(&rt, group.config.clone(), group.latency.clone())
                 .map_err(|error| Failure::new(format!("{name} does not start: {error}")))?;
+            driver.scale_time(self.time_scale);
             drop(rt.daemon("engine", driver.run()));
-            let options = ServerOptions::new(&group.placement.model.name, group.config.max_model_len);
+            let options = self.server.options(&group.placement.model.name, group.config.max_model_len);
             let model = ModelServer::new(&rt, &name, vec![handle], options);
             running.push((server, model));
         }
         let (stop, stopped) = rt.watch(false);
         let mut serving = Vec::new();
+        let models: Vec<ModelServer> = running.iter().map(|(_, model)| model.clone()).collect();
         for (server, model) in running {
             let mut stopped = stopped.clone();
             print(&format!("{} at http://{}\n", group.placement.model.name, server.local_addr()))?;
@@ -92,13 +113,20 @@ impl EnginesArgs {
                 // The sender's end says so too.
                 let _ = stopped.changed().await;
             };
-            serving.push(rt.spawn("server", server.serve(answer, until, DRAIN)));
+            let timeout = Duration::from_secs(self.shutdown_timeout.into());
+            serving.push(rt.spawn("server", server.serve(answer, until, timeout + DRAIN)));
         }
         termination.await;
         drop(stop);
-        for server in serving {
-            let _ = server.await;
+        // They accept no more; what runs may go on for so long, and is aborted then (model-server spec 7).
+        let mut serving = try_join_all(serving);
+        let timeout = Duration::from_secs(self.shutdown_timeout.into());
+        if rt.timeout(timeout, &mut serving).await.is_ok() {
+            return Ok(());
         }
+        join_all(models.iter().map(ModelServer::abort_all)).await;
+        // One that panicked has said so.
+        drop(serving.await);
         Ok(())
     }
 
@@ -124,8 +152,10 @@ impl EnginesArgs {
             gpu: flag("--gpu", self.gpu.clone()),
             tp: number("--tp", self.tp),
             latency: flag("--latency", String::new()).with(GroupLatency::Backend(self.latency.clone())),
-            overrides: Located::nowhere(Overrides::default()),
+            overrides: flag("options of vLLM", String::new()).with(self.server.overrides()),
         };
-        Ok(group.resolve("engine")?)
+        let mut group = group.resolve("engine")?;
+        group.config = self.server.engine(group.config)?;
+        Ok(group)
     }
 }

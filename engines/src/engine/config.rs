@@ -124,6 +124,17 @@ impl EngineConfig {
         }
     }
 
+    /// Returns these options on another release, with its defaults where it has other ones.
+    #[must_use]
+    pub fn of_release(self, profile: Profile) -> Self {
+        Self {
+            profile,
+            async_scheduling: profile.async_scheduling,
+            scheduler_reserve_full_isl: profile.reserve_full_isl,
+            ..self
+        }
+    }
+
     /// Checks each option and those that depend on one another, as vLLM does before it starts.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use executor::http::Body;
 use executor::{Rt, Stream, WallTime};
+use futures::future;
 use http::{HeaderValue, Request, Response};
 use twox_hash::XxHash64;
 
@@ -57,6 +58,7 @@ pub use self::options::{Adapter, ServerOptions};
 use self::release::Release;
 use super::generation::EngineHandle;
 use super::tokenizer::Tokenizer;
+use crate::engine::PauseMode;
 
 /// A vLLM server before one engine, or before one for each data-parallel rank. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -143,6 +145,13 @@ impl ModelServer {
             return in_process::answer(self.0.least_loaded(), Arc::clone(call));
         }
         routes::answer(&self.0, request).await
+    }
+
+    /// Ends all requests with `finish_reason` "abort", as vLLM does when it is told to end (model-server spec 7);
+    /// later ones wait for ever.
+    pub async fn abort_all(&self) {
+        let engines = self.0.engines.iter();
+        future::join_all(engines.map(|engine| engine.pause(PauseMode::Abort, false))).await;
     }
 
     /// Returns the options it was started with.

@@ -1,6 +1,7 @@
 //! The task that drives an engine: takes requests in, waits for steps, hands tokens out.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -12,13 +13,16 @@ use rustc_hash::FxHashMap;
 use super::block_hash;
 use super::generation::{Command, Delivery, EngineHandle, Event, Sampler, Submission, Tokens};
 use super::published::{Lifetime, Shared};
-use crate::engine::latency::Latency;
+use crate::engine::latency::{Latency, StepBatch};
 use crate::engine::{
     BlockHash, ConfigError, Engine, EngineConfig, FinishReason, Model, Next, RequestId, RowKind, Token,
 };
 
 /// How long vLLM's loop sleeps when requests wait but none can be scheduled (model-server spec 5.3).
 const POLL: Duration = Duration::from_millis(1);
+
+/// How much faster or slower than modelled an engine may step.
+pub const TIME_SCALES: RangeInclusive<f64> = 0.001..=1000.0;
 
 /// An engine with the task state around it; [`Driver::run`] is the task.
 pub struct Driver {
@@ -34,6 +38,8 @@ pub struct Driver {
     arrived: Vec<Submission>,
     /// Who waits for the engine to rest, the oldest first.
     rests: VecDeque<oneshot::Sender<()>>,
+    /// How much longer than modelled a step takes.
+    time_scale: f64,
     gaps: Option<Gaps>,
 }
 
@@ -85,6 +91,7 @@ impl Driver {
             ends: VecDeque::new(),
             arrived: Vec::new(),
             rests: VecDeque::new(),
+            time_scale: 1.0,
             gaps: None,
         };
         Ok((driver, handle))
@@ -94,6 +101,15 @@ impl Driver {
     /// tokens of a step had that gap.
     pub fn watch_gaps(&mut self, watch: impl FnMut(Duration, u64) + 'static) {
         self.gaps = Some(Box::new(watch));
+    }
+
+    /// Makes every step take `factor` times as long as modelled.
+    ///
+    /// # Panics
+    /// When the factor is none of [`TIME_SCALES`].
+    pub fn scale_time(&mut self, factor: f64) {
+        assert!(TIME_SCALES.contains(&factor), "steps cannot take {factor} times as long");
+        self.time_scale = factor;
     }
 
     /// Steps the engine until every handle is gone and the last request has ended.
@@ -190,7 +206,7 @@ impl Driver {
         let start = self.ends.back().copied().unwrap_or(now).max(now);
         let end = match batch.is_empty() {
             true => start,
-            false => start + Duration::from_micros(self.latency.step_us(batch.work())),
+            false => start + self.step_time(batch.work()),
         };
         self.ends.push_back(end);
         for id in batch.preempted() {
@@ -208,6 +224,11 @@ impl Driver {
                 request.lifetime.tokens.cached = row.computed;
             }
         }
+    }
+
+    fn step_time(&self, work: &StepBatch) -> Duration {
+        let modelled = Duration::from_micros(self.latency.step_us(work));
+        if self.time_scale == 1.0 { modelled } else { modelled.mul_f64(self.time_scale) }
     }
 
     fn complete(&mut self) {

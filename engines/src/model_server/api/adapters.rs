@@ -53,7 +53,7 @@ pub(super) fn load(server: &Inner, body: &Value) -> Result<Response<Body>, ApiEr
     if known.is_some() && !load_inplace {
         return Err(ApiError::bad_input(format!("adapter {name} is loaded already")));
     }
-    if !server.options.lora_paths.contains(&path) {
+    if !server.options.any_lora_path && !server.options.lora_paths.contains(&path) {
         return Err(ApiError::no_adapter(format!("there is no adapter at {path}")).into_raised());
     }
     match known.and_then(|place| adapters.loaded.get_mut(place)) {

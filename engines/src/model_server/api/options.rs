@@ -33,6 +33,8 @@ pub struct ServerOptions {
     pub runtime_lora_updating: bool,
     /// Paths at which adapters to load are found.
     pub lora_paths: Vec<String>,
+    /// An adapter to load is found at any path.
+    pub any_lora_path: bool,
     /// Endpoints for development are served (`VLLM_SERVER_DEV_MODE`).
     pub dev_mode: bool,
     /// `--enable-scale-out`: from 0.32 on the endpoints of rendering and generating are closed without it.
@@ -68,6 +70,7 @@ impl ServerOptions {
             lora_modules: Vec::new(),
             runtime_lora_updating: false,
             lora_paths: Vec::new(),
+            any_lora_path: false,
             dev_mode: false,
             scale_out: false,
             api_key: None,
