@@ -124,6 +124,9 @@ impl Scenario {
             if plan::is_path(&group.model) {
                 group.model.value = folder.join(&group.model.value).display().to_string();
             }
+            if let GroupLatency::Table(path) = &mut group.latency.value {
+                *path = folder.join(&*path);
+            }
         }
         Some(scenario)
     }

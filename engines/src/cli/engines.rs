@@ -1,6 +1,7 @@
 mod server;
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub struct EnginesArgs {
     /// GPUs that each engine is spread over
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub tp: u32,
-    /// Step times: roofline or trained-physics
+    /// Step times: roofline, trained-physics, or a CSV file of measured steps
     #[arg(long, value_name = "BACKEND", default_value = "roofline")]
     pub latency: String,
     /// Make steps take so many times as long: 0.1 is ten times as fast
@@ -145,13 +146,19 @@ impl EnginesArgs {
                 u16::MAX
             )));
         }
+        let measured =
+            Path::new(&self.latency).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
+        let latency = match measured {
+            true => GroupLatency::Table(self.latency.clone().into()),
+            false => GroupLatency::Backend(self.latency.clone()),
+        };
         let group = Group {
             name: None,
             count: number("--count", self.count),
             model: flag("--model", self.model.clone()),
             gpu: flag("--gpu", self.gpu.clone()),
             tp: number("--tp", self.tp),
-            latency: flag("--latency", String::new()).with(GroupLatency::Backend(self.latency.clone())),
+            latency: flag("--latency", String::new()).with(latency),
             overrides: flag("options of vLLM", String::new()).with(self.server.overrides()),
         };
         let mut group = group.resolve("engine")?;

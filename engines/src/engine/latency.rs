@@ -2,10 +2,12 @@
 
 mod batch;
 mod roofline;
+mod table;
 mod trained_physics;
 
 pub use batch::StepBatch;
 pub use roofline::Roofline;
+pub use table::Table;
 pub use trained_physics::TrainedPhysics;
 
 use crate::InputError;
@@ -24,6 +26,16 @@ pub enum Latency {
     Roofline(Roofline),
     /// Physical terms with coefficients fitted on measured runs.
     TrainedPhysics(TrainedPhysics),
+    /// Times between measured ones.
+    Table(Table),
+    /// What a request sees on an engine of its own: a step that computes prompts takes the time to the first token, any
+    /// other that between tokens. A prompt that takes several steps takes the first several times.
+    Means {
+        /// Time to the first token, in microseconds.
+        ttft_us: u64,
+        /// Inter-token latency, in microseconds.
+        itl_us: u64,
+    },
     /// The same time for every step, in microseconds: for tests and for mock servers.
     Fixed(u64),
 }
@@ -60,6 +72,10 @@ impl Latency {
         match self {
             Latency::Roofline(roofline) => whole_us(roofline.step_us(batch)),
             Latency::TrainedPhysics(physics) => whole_us(physics.step_us(batch)),
+            Latency::Table(table) => whole_us(table.step_us(batch).round()),
+            Latency::Means { ttft_us, itl_us } => {
+                (if batch.prefills > 0 { *ttft_us } else { *itl_us }).max(1)
+            }
             Latency::Fixed(us) => (*us).max(1),
         }
     }
@@ -68,7 +84,9 @@ impl Latency {
     pub fn overheads(&self) -> Overheads {
         match self {
             Latency::TrainedPhysics(_) => TrainedPhysics::OVERHEADS,
-            Latency::Roofline(_) | Latency::Fixed(_) => Overheads::default(),
+            Latency::Roofline(_) | Latency::Table(_) | Latency::Means { .. } | Latency::Fixed(_) => {
+                Overheads::default()
+            }
         }
     }
 }

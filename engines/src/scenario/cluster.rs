@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use router::config::decode::{Cursor, Decode, Fields};
 use router::config::problem::{Located, Problems, accepted_instead};
 use router::config::yaml::Content;
@@ -37,6 +39,10 @@ pub enum GroupLatency {
     Backend(String),
     /// Every step takes so many microseconds.
     Fixed(u64),
+    /// Steps that compute prompts take the first, others the second, in microseconds.
+    Means(u64, u64),
+    /// A CSV file of measured steps.
+    Table(PathBuf),
 }
 
 /// Options of an engine that differ from vLLM's defaults, under vLLM's names.
@@ -54,6 +60,10 @@ pub struct Overrides {
     pub enable_chunked_prefill: Option<bool>,
     pub scheduling_policy: Option<SchedulingPolicy>,
 }
+
+/// What is accepted as a group's latency.
+const LATENCIES: &str = "roofline, trained-physics, {fixed_us: MICROSECONDS}, {ttft_us: MICROSECONDS, itl_us: \
+                         MICROSECONDS} or {table: FILE.csv}";
 
 impl Decode for Group {
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
@@ -79,17 +89,31 @@ impl Decode for Group {
     }
 }
 
-/// A backend's name, or `{fixed_us: 5000}`.
+/// A backend's name, `{fixed_us: 5000}`, `{ttft_us: 20000, itl_us: 8000}` or `{table: FILE.csv}`.
 impl Decode for GroupLatency {
     fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
         match &cursor.node.content {
             Content::Text(name) => Some(GroupLatency::Backend(name.clone())),
             Content::Map(_) => Fields::read(cursor, problems, |fields| {
-                let us = expected_whole(fields, "fixed_us", 1..=3_600_000_000);
-                Some(GroupLatency::Fixed(u64::from(us?.value)))
+                let mut us = |key| whole(fields, key, 1..=3_600_000_000).map(|us| u64::from(us.value));
+                let (fixed, ttft, itl) = (us("fixed_us"), us("ttft_us"), us("itl_us"));
+                let table = fields.optional::<String>("table");
+                match (fixed, ttft.zip(itl), table) {
+                    (Some(us), None, None) if ttft.or(itl).is_none() => Some(GroupLatency::Fixed(us)),
+                    (None, Some((ttft, itl)), None) => Some(GroupLatency::Means(ttft, itl)),
+                    (None, None, Some(path)) if ttft.or(itl).is_none() => {
+                        Some(GroupLatency::Table(path.into()))
+                    }
+                    _ => {
+                        let here = fields.place();
+                        let message = format!("the keys name no latency; accepted: {LATENCIES}");
+                        fields.refuse(here.at, here.path, message);
+                        None
+                    }
+                }
             })?,
             _ => {
-                cursor.mismatch("roofline, trained-physics or {fixed_us: MICROSECONDS}", problems);
+                cursor.mismatch(LATENCIES, problems);
                 None
             }
         }

@@ -6,7 +6,7 @@ use router::config::problem::Located;
 use super::cluster::{MAX_ENGINES, MAX_TP};
 use super::{Group, GroupLatency, NetworkPlan, Overrides, RouterSource, Scenario, WorkloadSpec};
 use crate::InputError;
-use crate::engine::latency::Latency;
+use crate::engine::latency::{Latency, Table};
 use crate::engine::{EngineConfig, Profile};
 use crate::hardware::{
     Gpu, KvCapacity, KvOptions, Model, Placement, bundled_model, gpu, kv_capacity, parse_config,
@@ -138,6 +138,13 @@ impl Group {
         let (latency_name, latency) = match &self.latency.value {
             GroupLatency::Backend(name) => (name.clone(), Latency::from_name(name, &placement)),
             GroupLatency::Fixed(us) => (format!("fixed {us} us"), Ok(Latency::Fixed(*us))),
+            GroupLatency::Means(ttft_us, itl_us) => {
+                let latency = Latency::Means { ttft_us: *ttft_us, itl_us: *itl_us };
+                (format!("TTFT {ttft_us} us, ITL {itl_us} us"), Ok(latency))
+            }
+            GroupLatency::Table(path) => {
+                (format!("measured, {}", path.display()), Table::open(path).map(Latency::Table))
+            }
         };
         let latency = self.note(faults, &self.latency, latency);
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::engine::latency::Latency;
 use crate::workload::synthetic::{Lengths, Process};
 
 const SMALL: &str = "\
@@ -55,6 +56,42 @@ fn the_longest_sequence_fits_the_cache() {
     assert_eq!(with("max_model_len: 131072"), 131_072);
     assert_eq!(with("max_model_len: 300000"), 15908 * 16);
     assert_eq!(with("num_gpu_blocks_override: 100, block_size: 32"), 99 * 32);
+}
+
+#[test]
+fn step_times_come_from_where_the_group_says() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("h100.csv"),
+        "prefill_tokens,decode_requests,decode_context,step_us\n0,0,0,5\n",
+    )
+    .unwrap();
+    let latency = |text: &str| {
+        let scenario = Scenario::parse("s.yaml", &format!("{SMALL}    latency: {text}\n"), folder.path());
+        let scenario = scenario.map_err(|problems| problems.to_string())?;
+        let plan = scenario.plan().map_err(|errors| errors[0].to_string())?;
+        Ok::<_, String>((plan.groups[0].latency.clone(), plan.groups[0].latency_name.clone()))
+    };
+    let (fixed, _) = latency("{fixed_us: 7}").unwrap();
+    assert_eq!(fixed, Latency::Fixed(7));
+    let (means, name) = latency("{ttft_us: 20000, itl_us: 8000}").unwrap();
+    assert_eq!(means, Latency::Means { ttft_us: 20_000, itl_us: 8000 });
+    assert_eq!(name, "TTFT 20000 us, ITL 8000 us");
+    let (table, name) = latency("{table: h100.csv}").unwrap();
+    assert!(matches!(table, Latency::Table(_)) && name.ends_with("h100.csv"), "{name}");
+    for (text, said) in [
+        (
+            "{ttft_us: 20000}",
+            "s.yaml:6:14: cluster[0].latency: the keys name no latency; accepted: roofline,",
+        ),
+        ("{fixed_us: 1, itl_us: 2}", "the keys name no latency"),
+        ("{}", "the keys name no latency"),
+        ("{table: none.csv}", "none.csv: cannot read the table of step times"),
+        ("[1]", "{table: FILE.csv}"),
+    ] {
+        let error = latency(text).expect_err(text);
+        assert!(error.contains(said), "{text}: {error}");
+    }
 }
 
 /// Model-server spec 5.1: the defaults of a step depend on the GPU.

@@ -102,6 +102,8 @@ fn steps_and_capacities_equal_the_reference_file() {
 #[test]
 fn a_fixed_step_takes_its_time_and_at_least_one_microsecond() {
     assert_eq!(Latency::Fixed(250).step_us(&batch("p1")), 250);
+    let means = Latency::Means { ttft_us: 300, itl_us: 20 };
+    assert_eq!(["p1", "p1+d32", "d32"].map(|text| means.step_us(&batch(text))), [300, 300, 20]);
     assert_eq!(Latency::Fixed(0).step_us(&batch("p1")), 1);
     assert_eq!(Latency::Fixed(250).step_us(&batch("empty")), 1);
 }
