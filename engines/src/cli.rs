@@ -2,6 +2,7 @@
 
 mod diff;
 mod engines;
+mod explain;
 mod failure;
 mod output;
 mod replay;
@@ -12,6 +13,7 @@ mod workload;
 
 pub use diff::DiffArgs;
 pub use engines::{EnginesArgs, ServerArgs};
+pub use explain::ExplainArgs;
 pub use failure::Failure;
 pub use output::{print, print_failure};
 pub use replay::ReplayArgs;
@@ -45,6 +47,8 @@ pub enum Command {
     Run(RunArgs),
     /// Serve simulated vLLM engines as real servers, one port each.
     Engines(EnginesArgs),
+    /// Tell why a request of a run went where it went.
+    Explain(ExplainArgs),
     /// Look at a workload, or write it as a trace, without running it.
     Workload(WorkloadArgs),
     /// Run a recorded run again, as it was or under another policy, and compare.

@@ -39,6 +39,9 @@ const STALL: Duration = Duration::from_secs(3600);
 /// cannot keep up with would take all memory, and what it shows is its own length.
 const MAX_OPEN: OpenRequests = OpenRequests { requests: 500_000, tokens: 1 << 29 };
 
+/// Decisions whose reasons the router keeps: each is taken as soon as it was made.
+const EXPLAINED: usize = 64;
+
 /// Where the simulated router listens.
 const ROUTER: &str = "router";
 
@@ -198,6 +201,9 @@ fn start_router(
     watch: &Rc<Watch>,
 ) -> Result<(), SimulationError> {
     let Embedded { mut core, proxy, datastore, .. } = router::embed::build(rt, config)?;
+    if watch.wants_explanations() {
+        core.explain(EXPLAINED);
+    }
     let decided = Rc::clone(watch);
     core.watch_decisions(move |decision| decided.decided(decision));
     drop(rt.daemon("core", core.run()));

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().into_command() {
         Command::Run(args) => args.run(),
         Command::Engines(args) => args.run(),
+        Command::Explain(args) => args.run(),
         Command::Workload(args) => args.run(),
         Command::Replay(args) => args.run(),
         Command::Diff(args) => args.run(),

@@ -2,6 +2,7 @@
 
 mod collector;
 mod distribution;
+mod explained;
 mod files;
 mod observer;
 mod progress;
@@ -10,6 +11,7 @@ mod summary;
 
 pub use collector::Collector;
 pub use distribution::{Distribution, Percentiles};
+pub use explained::ExplainedRun;
 pub use files::Files;
 pub use observer::{Decision, EngineTotals, Observer, Outcome, RequestEnd, RunEnd};
 pub use progress::Progress;
@@ -44,6 +46,10 @@ impl Report {
 }
 
 impl Observer for Report {
+    fn wants_explanations(&self) -> bool {
+        self.files.as_ref().is_some_and(Observer::wants_explanations)
+    }
+
     fn decided(&mut self, decision: &Decision<'_>) {
         self.collector.decided(decision);
         if let Some(files) = &mut self.files {

@@ -151,6 +151,49 @@ fn bad_input_is_one_paragraph_and_exit_code_2() {
     }
 }
 
+/// Architecture 3: reasons are collected where they are asked for, and change nothing.
+#[test]
+fn a_run_that_explains_tells_of_each_request_why_it_went_where_it_went() {
+    let folder = tempdir().expect("a folder");
+    let scenario = write(folder.path(), "s.yaml", SCENARIO);
+    let out = folder.path().join("run").display().to_string();
+    let plain = digest(&mut lockstep(&["run", &scenario]));
+    assert_eq!(digest(&mut lockstep(&["run", &scenario, "--out", &out, "--explain"])), plain);
+
+    let told = output(&mut lockstep(&["explain", &out, "request-17"]));
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    for part in [
+        "request-17 at ",
+        "of 2 endpoints",
+        "profile default",
+        "prefix-cache-scorer x 3",
+        "queue-scorer x 2",
+        "picked",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    let json = output(&mut lockstep(&["explain", &out, "17", "--json"]));
+    let json: Value = serde_json::from_slice(&json.stdout).expect("one decision");
+    let explanation = &json["explanation"];
+    let endpoint = json["endpoint"].as_str().expect("one was chosen");
+    assert_eq!(explanation["chosen"], serde_json::json!([format!("default/{endpoint}")]));
+    let ranking = explanation["profiles"][0]["ranking"].as_array().expect("a ranking");
+    let total = |row: &Value| row[1].as_f64().expect("a sum");
+    assert!(ranking.len() == 2 && total(&ranking[0]) >= total(&ranking[1]), "{ranking:?}");
+
+    for (arguments, said) in [
+        (["explain", &out, "200"], ["no decision about request 200", "accepted"]),
+        (["explain", &scenario, "1"], ["s.yaml:1", "no decision"]),
+        (["explain", "no/such", "1"], ["no/such", "--explain"]),
+    ] {
+        let refused = output(&mut lockstep(&arguments));
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let unasked = output(&mut lockstep(&["run", &scenario, "--explain"]));
+    assert!(String::from_utf8_lossy(&unasked.stderr).contains("--out"), "reasons go into a file");
+}
+
 #[test]
 fn a_port_in_use_is_said() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use executor::Instant;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidates::{Candidate, Candidates};
 use crate::endpoint::Endpoint;
@@ -12,7 +12,7 @@ use crate::request::InferenceRequest;
 use crate::scheduling::Target;
 
 /// The reason of one decision.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Explanation {
     /// The request's id.
     pub request_id: String,
@@ -27,12 +27,12 @@ pub struct Explanation {
     /// The chosen endpoints, best first; empty where there is none.
     pub chosen: Vec<String>,
     /// Why there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// What was known of an endpoint.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct CandidateState {
     /// Its identity, `namespace/name`.
     pub endpoint: String,
@@ -47,7 +47,7 @@ pub struct CandidateState {
 }
 
 /// What one profile did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ProfileTrace {
     /// Its name.
     pub profile: String,
@@ -63,7 +63,7 @@ pub struct ProfileTrace {
 }
 
 /// What a filter did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct FilterTrace {
     /// The plugin's name.
     pub plugin: Rc<str>,
@@ -72,7 +72,7 @@ pub struct FilterTrace {
 }
 
 /// What a scorer did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct ScorerTrace {
     /// The plugin's name.
     pub plugin: Rc<str>,

@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// Write requests.csv, decisions.jsonl and summary.json into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write the reason of each decision into decisions.jsonl: for `lockstep explain`
+    #[arg(long, requires = "out")]
+    pub explain: bool,
     /// Write a journal of the run into this folder: for `lockstep replay`, `diff` and `trace`
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
@@ -187,6 +190,7 @@ pub fn execute(
     let plan = args.scenario()?.plan()?;
     let workload = plan.workload.open(plan.seed)?;
     let files = args.out.as_deref().map(Files::create).transpose()?;
+    let files = files.map(|files| files.explaining(args.explain));
     let report = Rc::new(RefCell::new(Report::new(files, Progress::on_terminal(workload.remaining()))));
     let end = simulate(&plan, workload, Rc::clone(&report) as Rc<RefCell<dyn Observer>>)?;
     // Whoever still watched a run that is over has nothing more to say.

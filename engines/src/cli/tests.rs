@@ -129,8 +129,13 @@ fn one_second_each(
         let request = request?;
         let arrival = Instant::ZERO + request.arrival;
         end = arrival + Duration::from_secs(1);
-        let chosen =
-            Decision { request: request.index, at: arrival, candidates: 1, endpoint: Ok(&engine.name) };
+        let chosen = Decision {
+            request: request.index,
+            at: arrival,
+            candidates: 1,
+            endpoint: Ok(&engine.name),
+            explanation: None,
+        };
         observer.borrow_mut().decided(&chosen);
         observer.borrow_mut().request_ended(&RequestEnd {
             request: request.index,

@@ -57,6 +57,11 @@ impl Watch {
         engines.push(Engine { name: name.into(), requests: Cell::new(0) });
     }
 
+    /// Whether the observer wants the reasons of decisions.
+    pub(super) fn wants_explanations(&self) -> bool {
+        self.observer.borrow().wants_explanations()
+    }
+
     /// The requests that each engine was chosen for, in order.
     pub(super) fn requests_by_engine(&self) -> Vec<u64> {
         self.engines.borrow().iter().map(|engine| engine.requests.get()).collect()
@@ -99,7 +104,8 @@ impl Watch {
         };
         let endpoint = endpoint.as_deref().map_err(|error| *error);
         let (at, candidates) = (decided.at, decided.candidates);
-        self.observer.borrow_mut().decided(&Decision { request, at, candidates, endpoint });
+        let explanation = decided.explanation;
+        self.observer.borrow_mut().decided(&Decision { request, at, candidates, endpoint, explanation });
     }
 
     fn count(&self, engine: usize) -> Rc<str> {

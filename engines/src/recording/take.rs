@@ -123,6 +123,10 @@ impl EventSink for Recording {
 }
 
 impl Observer for Recording {
+    fn wants_explanations(&self) -> bool {
+        self.0.borrow().observer.borrow().wants_explanations()
+    }
+
     fn decided(&mut self, decision: &Decision<'_>) {
         let observer = {
             let tape = &mut *self.0.borrow_mut();

@@ -2,13 +2,14 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use router::explain::Explanation;
 use serde::Serialize;
 
 use super::{Decision, Observer, RequestEnd, Summary};
 use crate::InputError;
 
 const REQUESTS: &str = "requests.csv";
-const DECISIONS: &str = "decisions.jsonl";
+pub(super) const DECISIONS: &str = "decisions.jsonl";
 const SUMMARY: &str = "summary.json";
 
 /// The columns of `requests.csv`.
@@ -34,6 +35,7 @@ pub struct Files {
     folder: PathBuf,
     requests: csv::Writer<File>,
     decisions: BufWriter<File>,
+    explains: bool,
     error: Option<InputError>,
     finished: bool,
 }
@@ -46,6 +48,8 @@ struct DecisionLine<'a> {
     candidates: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<&'a Explanation>,
 }
 
 impl Files {
@@ -74,7 +78,21 @@ impl Files {
         let header = requests.write_record(COLUMNS).map_err(io::Error::from);
         header.map_err(|error| unwritable(&folder.join(REQUESTS), &error))?;
         let decisions = BufWriter::with_capacity(1 << 16, create(DECISIONS)?);
-        Ok(Files { folder: folder.to_owned(), requests, decisions, error: None, finished: false })
+        Ok(Files {
+            folder: folder.to_owned(),
+            requests,
+            decisions,
+            explains: false,
+            error: None,
+            finished: false,
+        })
+    }
+
+    /// Makes every line of `decisions.jsonl` carry the reason of its decision, where `explains` says so.
+    #[must_use]
+    pub fn explaining(mut self, explains: bool) -> Self {
+        self.explains = explains;
+        self
     }
 
     /// Writes what is buffered, and `summary.json`.
@@ -114,6 +132,10 @@ impl Drop for Files {
 }
 
 impl Observer for Files {
+    fn wants_explanations(&self) -> bool {
+        self.explains
+    }
+
     fn decided(&mut self, decision: &Decision<'_>) {
         if self.error.is_some() {
             return;
@@ -124,6 +146,7 @@ impl Observer for Files {
             endpoint: decision.endpoint.ok(),
             candidates: decision.candidates,
             refused: decision.endpoint.err(),
+            explanation: decision.explanation,
         };
         let written = serde_json::to_writer(&mut self.decisions, &line).map_err(io::Error::from);
         let written = written.and_then(|()| self.decisions.write_all(b"\n"));
@@ -154,7 +177,7 @@ impl Observer for Files {
 }
 
 /// The name of a request in the files.
-fn request_id(index: u64) -> String {
+pub(super) fn request_id(index: u64) -> String {
     format!("request-{index}")
 }
 

@@ -1,9 +1,15 @@
 use std::time::Duration;
 
 use executor::{Instant, Signal};
+use router::explain::Explanation;
 
 /// Watches a run. The cluster calls it in the order of simulated time.
 pub trait Observer {
+    /// Whether decisions are to come with their reasons; asked once, before the first.
+    fn wants_explanations(&self) -> bool {
+        false
+    }
+
     /// The router decided about a request.
     fn decided(&mut self, decision: &Decision<'_>);
 
@@ -26,6 +32,8 @@ pub struct Decision<'a> {
     pub candidates: usize,
     /// The endpoint chosen, or why there is none.
     pub endpoint: Result<&'a str, &'a str>,
+    /// Its reason, where an observer asked for reasons.
+    pub explanation: Option<&'a Explanation>,
 }
 
 /// How a request ended.

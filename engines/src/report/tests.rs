@@ -27,7 +27,13 @@ fn ended(request: u64, ttft: Option<u64>, e2e: u64, outcome: Outcome<'_>) -> Req
 fn observe(report: &mut impl Observer) {
     for request in 0..4 {
         let endpoint = if request == 3 { Err("no endpoint") } else { Ok("engine-0") };
-        report.decided(&Decision { request, at: at(request * 1000), candidates: 2, endpoint });
+        report.decided(&Decision {
+            request,
+            at: at(request * 1000),
+            candidates: 2,
+            endpoint,
+            explanation: None,
+        });
     }
     report.tokens_followed(Duration::from_millis(10), 18);
     report.tokens_followed(Duration::from_millis(30), 2);

@@ -20,10 +20,9 @@ use crate::data_layer::silence::{Silence, SilentAddresses};
 use crate::director::headers::REQUEST_ID;
 use crate::director::{Director, ForwardedBody, Pool, RequestInput, ResponseTracker};
 use crate::error::{ErrorCode, InferenceError, PluginError};
-use crate::explain::Explanations;
+use crate::explain::{Explanation, Explanations};
 use crate::headers::Headers;
 use crate::metrics::{Metric, Registry};
-use crate::request::InferenceRequest;
 use crate::request_control::Usage;
 
 /// What a request to the core asks for.
@@ -124,6 +123,8 @@ pub struct Decided<'a> {
     pub candidates: usize,
     /// The chosen endpoints as `host:port`, best first, or the error that the client gets.
     pub destinations: Result<&'a [String], &'a InferenceError>,
+    /// Its reason, where decisions are explained and the scheduler was asked.
+    pub explanation: Option<&'a Explanation>,
 }
 
 impl Core {
@@ -271,11 +272,13 @@ impl Core {
             error
         });
         if let Some(watch) = &self.watch {
+            let explanation = self.explanation(&request_id);
             watch(&Decided {
                 request_id: &request_id,
                 at: self.rt.now(),
                 candidates: self.pool.len(),
                 destinations: routed.as_ref().map(|routed| routed.destinations.as_slice()),
+                explanation: explanation.as_deref(),
             });
         }
         let route = routed.and_then(|routed| {
@@ -290,7 +293,9 @@ impl Core {
                 renamed: renames
                     .then(|| Renamed { incoming: routed.incoming_model.clone(), target: target.clone() }),
                 headers: routed.request().headers.clone(),
-                decision: self.decision(routed.request()),
+                decision: self
+                    .explanation(&routed.request().request_id)
+                    .map(|explanation| explanation.line()),
                 destination_header,
                 body: Some(routed.body),
                 skip_response_processing: routed.skip_response_processing,
@@ -308,9 +313,9 @@ impl Core {
         drop(reply.send(route));
     }
 
-    fn decision(&self, request: &InferenceRequest) -> Option<String> {
-        let explanations = self.explanations.as_ref()?.borrow();
-        explanations.of(&request.request_id).map(|explanation| explanation.line())
+    /// Returns the reason of the latest decision about a request, where decisions are explained.
+    fn explanation(&self, request_id: &str) -> Option<Rc<Explanation>> {
+        self.explanations.as_ref()?.borrow().of(request_id).cloned()
     }
 
     fn ended(&self, followed: Followed, usage: Option<Usage>, seen: bool) {
