@@ -23,8 +23,12 @@ pub(crate) struct Profile {
     config: &'static str,
 }
 
-pub(crate) const PROFILES: &[Profile] =
-    &[Profile { name: "default", config: "" }, Profile { name: "pd", config: include_str!("pd.yaml") }];
+/// The index of the precise profile knows what was routed where, as it does between a decision and its events.
+pub(crate) const PROFILES: &[Profile] = &[
+    Profile { name: "default", config: "" },
+    Profile { name: "precise", config: include_str!("precise.yaml") },
+    Profile { name: "pd", config: include_str!("pd.yaml") },
+];
 
 /// Returns the director of a configuration over `endpoints` endpoints, half of them for prefill, all differently
 /// loaded.
