@@ -8,6 +8,7 @@
 pub mod assembly;
 pub mod check;
 pub mod decode;
+pub mod effective;
 pub mod fault;
 pub mod gates;
 pub mod graph;

@@ -65,10 +65,16 @@ fn check_tells_what_a_configuration_amounts_to() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Scheduling spec 3.1: what the default configuration is completed with.
-    for part in ["queue-scorer x 2", "prefix-cache-scorer x 3", "max-score-picker", "single-profile-handler"]
-    {
+    for part in [
+        "      - pluginRef: queue-scorer\n        weight: 2\n",
+        "      - pluginRef: prefix-cache-scorer\n        weight: 3\n      - pluginRef: max-score-picker\n",
+        "  - type: single-profile-handler  # added by default\n",
+    ] {
         assert!(said.contains(part), "{part} in {said}");
     }
+    let summary = router(&["check", examples, "--summary"]);
+    let summary = String::from_utf8_lossy(&summary.stdout);
+    assert!(summary.contains("scorers  queue-scorer x 2"), "{summary}");
 }
 
 #[test]

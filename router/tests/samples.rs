@@ -47,6 +47,39 @@ fn every_sample_loads_or_lacks_only_plugin_types_that_are_not_built() {
     }
 }
 
+/// What `check` says of each sample, word for word: the effective configuration, its warnings, or its errors.
+#[test]
+fn check_says_of_every_sample_what_it_amounts_to() {
+    for sample in samples() {
+        let output = check(&sample, &["--allow-experimental-plugins", "--llm-d"]);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let code = output.status.code().expect("it ends by itself");
+        let said = format!("exit code {code}\n{}{}", text(output.stdout), text(output.stderr));
+        let name = sample.file_stem().expect("a file").to_string_lossy().into_owned();
+        insta::assert_snapshot!(name, said);
+    }
+}
+
+/// What `check` prints is a configuration that amounts to itself.
+#[test]
+fn the_effective_configuration_of_every_sample_amounts_to_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = folder.path().join("effective.yaml");
+    let lines = |bytes: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes);
+        text.lines().map(|line| line.split("  # ").next().unwrap_or_default().to_owned()).collect()
+    };
+    for sample in samples() {
+        let once = check(&sample, &["--allow-experimental-plugins"]);
+        if once.status.success() {
+            std::fs::write(&written, &once.stdout).expect("it can be written");
+            let twice = check(&written, &["--allow-experimental-plugins"]);
+            let errors = String::from_utf8_lossy(&twice.stderr);
+            assert_eq!(lines(&twice.stdout), lines(&once.stdout), "{}: {errors}", sample.display());
+        }
+    }
+}
+
 /// Which samples need leave to run, as the table of configuration spec 13 and the stability of their types say.
 #[test]
 fn samples_with_alpha_plugins_need_leave() {
@@ -70,7 +103,7 @@ fn precise_prefix_samples_say_that_no_events_come() {
         if !output.status.success() {
             continue;
         }
-        let summary = String::from_utf8(output.stdout).expect("text");
+        let summary = String::from_utf8(output.stderr).expect("text");
         let needs_events = text.contains("type: precise-prefix-cache-producer");
         assert_eq!(
             summary.contains("hears of no KV events"),

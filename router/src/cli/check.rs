@@ -4,6 +4,7 @@ use clap::Args;
 use executor::{Real, Rt};
 
 use super::Failure;
+use crate::config::effective::effective;
 use crate::config::json_schema::json_schema;
 use crate::config::schema::{EndpointPickerConfig, source_name};
 use crate::config::{check, loader};
@@ -22,10 +23,14 @@ pub struct CheckArgs {
     /// Check, too, that the llm-d Router would take the file
     #[arg(long)]
     pub llm_d: bool,
+    /// Print a summary for people instead
+    #[arg(long)]
+    pub summary: bool,
 }
 
 impl CheckArgs {
-    /// Loads the file as `serve` would and prints what it amounts to.
+    /// Loads the file as `serve` would and prints what it amounts to: a configuration, as YAML; notes go to standard
+    /// error.
     ///
     /// # Errors
     /// Everything that is wrong with it, with its place.
@@ -44,12 +49,19 @@ impl CheckArgs {
         let file = self.file.display().to_string();
         let config = EndpointPickerConfig::parse(&file, text).map_err(Failure::Configuration)?;
         let name = source_name(&file, text);
-        let assembly = loader::load_parsed(name, &config, &Registry::default(), &Handle::new(rt), &options)
+        let (registry, handle) = (Registry::default(), Handle::new(rt.clone()));
+        let assembly = loader::load_parsed(name, &config, &registry, &handle, &options)
             .map_err(Failure::Configuration)?;
         if self.llm_d {
             config.check_llm_d(name).map_err(Failure::Configuration)?;
         }
-        print!("{}", check::summary(&assembly));
+        match self.summary {
+            true => print!("{}", check::summary(&assembly)),
+            false => {
+                print!("{}", effective(&config, &assembly, &registry, &Handle::new(rt)));
+                assembly.notices.iter().for_each(|notice| eprintln!("note: {notice}"));
+            }
+        }
         Ok(())
     }
 }
