@@ -13,7 +13,7 @@ use router::config::loader::{Options, load};
 use router::config::schema::Behavior;
 use router::endpoint::Endpoint;
 use router::flow_control::candidates::{CachedLocator, Locator};
-use router::flow_control::{FlowController, FlowRequest, Outcome, Parts, Wait};
+use router::flow_control::{Ended, FlowController, FlowRequest, Outcome, Parts, Wait};
 use router::plugin::Handle;
 use router::request_control::Metadata;
 use router::support::Registry;
@@ -89,36 +89,7 @@ struct Script {
 fn run(seed: u64, behavior: Behavior, elides_ticks: bool) -> Log {
     Sim::new(seed)
         .run(move |rt| async move {
-            let handle = Handle::new(rt.clone());
-            let options = Options { allow_experimental: true, ..Options::default() };
-            let assembly = load("", CONFIG, &Registry::default(), &handle, &options);
-            let mut settings =
-                assembly.expect("the configuration loads").flow_control.expect("the gate is on");
-            settings.registry.flow_gc_timeout = Duration::from_millis(70);
-            settings.registry.priority_band_gc_timeout = Duration::from_millis(140);
-            settings.controller.expiry_cleanup_interval = Duration::from_millis(25);
-            let world = Rc::new(World { endpoints: RefCell::new(pool(1)), ..World::default() });
-            let parts = Parts {
-                settings,
-                detector: world.clone(),
-                pool: Rc::new(CachedLocator::new(rt.clone(), world.clone(), Duration::ZERO)),
-                evictor: None,
-                metrics: handle.metrics().clone(),
-                pool_name: "pool".to_owned(),
-                behavior,
-                elides_ticks,
-            };
-            let controller = FlowController::start(&rt, parts);
-            let mut script = Script {
-                draws: rt.stream("script"),
-                rt,
-                world,
-                controller,
-                asked: 0,
-                log: Rc::default(),
-                deadlines: Vec::new(),
-                waiting: Vec::new(),
-            };
+            let mut script = Script::begin(rt, behavior, elides_ticks);
             // No step meets a tick: of a tick that is left out it would find that it is over.
             script.rt.sleep(Duration::from_micros(100)).await;
             for _ in 0..STEPS {
@@ -136,6 +107,39 @@ fn pool(endpoints: usize) -> EndpointList {
 }
 
 impl Script {
+    /// Starts flow control over a pool that is empty of load.
+    fn begin(rt: Rt, behavior: Behavior, elides_ticks: bool) -> Self {
+        let handle = Handle::new(rt.clone());
+        let options = Options { allow_experimental: true, ..Options::default() };
+        let assembly = load("", CONFIG, &Registry::default(), &handle, &options);
+        let mut settings = assembly.expect("the configuration loads").flow_control.expect("the gate is on");
+        settings.registry.flow_gc_timeout = Duration::from_millis(70);
+        settings.registry.priority_band_gc_timeout = Duration::from_millis(140);
+        settings.controller.expiry_cleanup_interval = Duration::from_millis(25);
+        let world = Rc::new(World { endpoints: RefCell::new(pool(1)), ..World::default() });
+        let parts = Parts {
+            settings,
+            detector: world.clone(),
+            pool: Rc::new(CachedLocator::new(rt.clone(), world.clone(), Duration::ZERO)),
+            evictor: None,
+            metrics: handle.metrics().clone(),
+            pool_name: "pool".to_owned(),
+            behavior,
+            elides_ticks,
+        };
+        let controller = FlowController::start(&rt, parts);
+        Script {
+            draws: rt.stream("script"),
+            rt,
+            world,
+            controller,
+            asked: 0,
+            log: Rc::default(),
+            deadlines: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
     async fn step(&mut self) {
         match self.draws.below(20) {
             0..9 => self.enqueue(),
@@ -170,23 +174,28 @@ impl Script {
     fn enqueue(&mut self) {
         let now = self.rt.now();
         let own = (self.draws.below(4) == 0).then(|| now + Duration::from_millis(1 + self.draws.below(30)));
-        let request = FlowRequest {
-            fairness_id: ["a", "b", "c", "d"][self.draws.below(4) as usize],
-            priority: [10, 0, -5, 7, -9][self.draws.below(5) as usize],
+        let flow = ["a", "b", "c", "d"][self.draws.below(4) as usize];
+        let priority = [10, 0, -5, 7, -9][self.draws.below(5) as usize];
+        let number = self.asked;
+        self.asked += 1;
+        self.deadlines.push(own.unwrap_or(Instant::MAX).min(now + TTL));
+        match self.ask(flow, priority, own) {
+            Ok(ended) => self.log.borrow_mut().push((now, number, ended.outcome)),
+            Err(wait) => self.wait(number, wait),
+        }
+    }
+
+    fn ask(&mut self, flow: &str, priority: i64, deadline: Option<Instant>) -> Result<Ended, Wait> {
+        self.controller.enqueue(&FlowRequest {
+            fairness_id: flow,
+            priority,
             bytes: self.draws.below(100),
             received: self.rt.wall(),
             headers: None,
             model: "m",
             target_model: "m",
-            deadline: own,
-        };
-        let number = self.asked;
-        self.asked += 1;
-        self.deadlines.push(own.unwrap_or(Instant::MAX).min(now + TTL));
-        match self.controller.enqueue(&request) {
-            Ok(ended) => self.log.borrow_mut().push((now, number, ended.outcome)),
-            Err(wait) => self.wait(number, wait),
-        }
+            deadline,
+        })
     }
 
     fn wait(&mut self, number: usize, wait: Wait) {
@@ -237,6 +246,47 @@ impl Script {
 
 fn scripts() -> u64 {
     std::env::var("FLOW_CONTROL_SCRIPTS").ok().and_then(|count| count.parse().ok()).unwrap_or(SCRIPTS)
+}
+
+/// Issue of every operator: why does this request not go?
+#[test]
+fn a_wait_says_what_it_waits_for() {
+    let said = Sim::new(1).run(|rt| async move {
+        let mut script = Script::begin(rt, Behavior::Parity, true);
+        script.world.saturation.set(1.04);
+        let mut said = Vec::new();
+        let mut waits = Vec::new();
+        for (flow, priority) in
+            [("tenant-a", 10), ("tenant-a", 10), ("tenant-b", 10), ("tenant-a", 10), ("tenant-a", -5)]
+        {
+            script.rt.sleep(Duration::from_millis(1)).await;
+            let wait = script.ask(flow, priority, None).expect_err("the pool is full");
+            said.extend(wait.explain());
+            waits.push(wait);
+        }
+        script.world.saturation.set(0.25);
+        // One goes at each tick: the first of each flow in turn.
+        script.rt.sleep(Duration::from_millis(1)).await;
+        said.extend(waits.iter().map(|wait| wait.explain().unwrap_or_else(|| "goes".to_owned())));
+        drop(waits);
+        script.end().await;
+        said
+    });
+    assert_eq!(
+        said.unwrap(),
+        [
+            "queued in band 10, flow tenant-a, behind 0, gated by saturation 1.04",
+            "queued in band 10, flow tenant-a, behind 1, gated by saturation 1.04",
+            "queued in band 10, flow tenant-b, behind 0, gated by saturation 1.04",
+            "queued in band 10, flow tenant-a, behind 2, gated by saturation 1.04",
+            "queued in band -5, flow tenant-a, behind 0, gated by saturation 1.04",
+            "goes",
+            "queued in band 10, flow tenant-a, behind 0, pool saturation 0.25",
+            "queued in band 10, flow tenant-b, behind 0, pool saturation 0.25",
+            "queued in band 10, flow tenant-a, behind 1, pool saturation 0.25",
+            "queued in band -5, flow tenant-a, behind 0, pool saturation 0.25",
+        ]
+    );
 }
 
 #[test]

@@ -19,10 +19,12 @@ pub(crate) struct Allocations {
     pub(crate) calls: u64,
     /// Bytes of new blocks, and by which blocks grew.
     pub(crate) bytes: u64,
+    /// Bytes of blocks that were given back, and by which blocks shrank.
+    pub(crate) freed: u64,
 }
 
 thread_local! {
-    static ASKED: Cell<Allocations> = const { Cell::new(Allocations { calls: 0, bytes: 0 }) };
+    static ASKED: Cell<Allocations> = const { Cell::new(Allocations { calls: 0, bytes: 0, freed: 0 }) };
 }
 
 impl Allocations {
@@ -30,13 +32,22 @@ impl Allocations {
     pub(crate) fn now() -> Self {
         ASKED.get()
     }
+
+    /// Returns the bytes that were asked for and not given back.
+    pub(crate) fn kept(self) -> i64 {
+        self.bytes as i64 - self.freed as i64
+    }
 }
 
 impl Sub for Allocations {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
-        Allocations { calls: self.calls - earlier.calls, bytes: self.bytes - earlier.bytes }
+        Allocations {
+            calls: self.calls - earlier.calls,
+            bytes: self.bytes - earlier.bytes,
+            freed: self.freed - earlier.freed,
+        }
     }
 }
 
@@ -44,6 +55,7 @@ impl AddAssign for Allocations {
     fn add_assign(&mut self, more: Self) {
         self.calls += more.calls;
         self.bytes += more.bytes;
+        self.freed += more.freed;
     }
 }
 
@@ -52,7 +64,13 @@ pub(crate) struct Counting;
 
 fn count(bytes: usize) {
     let mut asked = ASKED.get();
-    asked += Allocations { calls: 1, bytes: bytes as u64 };
+    asked += Allocations { calls: 1, bytes: bytes as u64, freed: 0 };
+    ASKED.set(asked);
+}
+
+fn count_freed(bytes: usize) {
+    let mut asked = ASKED.get();
+    asked += Allocations { calls: 0, bytes: 0, freed: bytes as u64 };
     ASKED.set(asked);
 }
 
@@ -72,12 +90,14 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count_freed(layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.saturating_sub(layout.size()));
+        count_freed(layout.size().saturating_sub(size));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.realloc(block, layout, size) }
     }

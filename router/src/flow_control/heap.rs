@@ -94,6 +94,15 @@ impl<K: Ord, T> Heap<K, T> {
         slot.is_some_and(|slot| slot.generation == place.generation && slot.value.is_some())
     }
 
+    /// Returns how many entries have smaller keys than one; zero where it is there no more. Costs a look at all.
+    pub fn before(&self, place: Place) -> usize {
+        if !self.holds(place) {
+            return 0;
+        }
+        let key = &self.nodes[self.slots[place.slot as usize].position as usize].key;
+        self.nodes.iter().filter(|node| node.key < *key).count()
+    }
+
     /// Takes an entry out; `None` where it is there no more.
     pub fn remove(&mut self, place: Place) -> Option<(K, T)> {
         if !self.holds(place) {

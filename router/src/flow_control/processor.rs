@@ -52,14 +52,30 @@ struct Item {
     priority: i64,
     flow: FlowKey,
     enqueued: Instant,
-    deadline: Option<Instant>,
+    /// When its time is up; [`Instant::MAX`] = never.
+    deadline: Instant,
     /// Where it is queued; `None` before and after.
     handle: Option<QueueHandle>,
     /// Whether whoever waits for it has to be told.
     is_awaited: bool,
-    waiter: Option<Unpark>,
-    ended: Option<Ended>,
+    state: State,
     labels: Rc<WaitLabels>,
+}
+
+/// A hundred thousand items wait where a pool is overloaded for a while: what one has only then shares its room.
+enum State {
+    /// It waits, and with it whoever is to be woken.
+    Waits(Option<Unpark>),
+    Ended(Ended),
+}
+
+impl Item {
+    fn ended(&self) -> Option<&Ended> {
+        match &self.state {
+            State::Waits(_) => None,
+            State::Ended(ended) => Some(ended),
+        }
+    }
 }
 
 /// A request that asks to be queued.
@@ -122,17 +138,16 @@ impl Processor {
             priority,
             flow,
             enqueued,
-            deadline,
+            deadline: deadline.unwrap_or(Instant::MAX),
             handle: None,
             is_awaited: true,
-            waiter: None,
-            ended: None,
+            state: State::Waits(None),
             labels,
         };
         let id = ItemId(u32::try_from(self.items.vacant_key()).expect("fewer than 2^32 requests wait"));
         if has_room {
             item.handle = Some(band.flows.add(flow, id, &arrival, bytes));
-            self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+            self.deadlines.extend(deadline.filter(|at| *at < Instant::MAX).map(|at| (at, id)));
         }
         let key = self.items.insert(item);
         debug_assert_eq!(key, id.0 as usize);
@@ -152,7 +167,7 @@ impl Processor {
     /// Returns how an item ended and forgets it; `None` while it waits.
     pub(super) fn take_ended(&mut self, id: ItemId) -> Option<Ended> {
         let item = &mut self.items[id.0 as usize];
-        let ended = item.ended.clone()?;
+        let ended = item.ended()?.clone();
         item.is_awaited = false;
         self.forget_if_done(id);
         Some(ended)
@@ -160,7 +175,12 @@ impl Processor {
 
     /// Leaves what wakes whoever waits for an item.
     pub(super) fn wait(&mut self, id: ItemId, waiter: Unpark) {
-        self.items[id.0 as usize].waiter = Some(waiter);
+        match &mut self.items[id.0 as usize].state {
+            State::Waits(waiting) => *waiting = Some(waiter),
+            State::Ended(_) => {
+                waiter.unpark();
+            }
+        }
     }
 
     /// Ends an item's wait, unless it has ended.
@@ -187,15 +207,13 @@ impl Processor {
     /// Sets an item's end; the first one stays. Whoever waits is woken, and the flow is given back.
     fn finalize(&mut self, id: ItemId, ended: Ended, now: Instant) {
         let item = &mut self.items[id.0 as usize];
-        if item.ended.is_some() {
-            return;
-        }
-        if let Some(deadline) = item.deadline {
-            self.deadlines.remove(&(deadline, id));
+        let State::Waits(waiter) = &mut item.state else { return };
+        let waiter = waiter.take();
+        if item.deadline < Instant::MAX {
+            self.deadlines.remove(&(item.deadline, id));
         }
         self.measures.waited(&item.labels, ended.outcome, now - item.enqueued);
-        item.ended = Some(ended);
-        let waiter = item.waiter.take();
+        item.state = State::Ended(ended);
         let (priority, flow, enqueued) = (item.priority, item.flow, item.enqueued);
         let is_zombie = item.handle.is_some();
         if let Some(band) = self.registry.find(priority) {
@@ -216,7 +234,7 @@ impl Processor {
     fn unqueue(&mut self, id: ItemId) {
         let item = &mut self.items[id.0 as usize];
         let Some(handle) = item.handle.take() else { return };
-        let (priority, flow, is_zombie) = (item.priority, item.flow, item.ended.is_some());
+        let (priority, flow, is_zombie) = (item.priority, item.flow, item.ended().is_some());
         if let Some(band) = self.registry.find(priority) {
             // The handle says that it is there.
             let removed = self.registry.band_mut(band).flows.remove(flow, handle);
@@ -253,16 +271,20 @@ impl Processor {
         self.is_shut_down
     }
 
-    /// Returns what an item waits for: its band, its flow, how many items are in it, and the pool's saturation.
+    /// Returns what an item waits for: its band, its flow, how many are before it there, and how full the pool is; gated
+    /// is a band that the last cycle found the pool too full for.
     pub(super) fn explain(&self, id: ItemId) -> Option<String> {
-        let item = self.items.get(id.0 as usize).filter(|item| item.ended.is_none())?;
-        let band = &self.registry.bands()[self.registry.find(item.priority)?];
+        let item = self.items.get(id.0 as usize).filter(|item| item.ended().is_none())?;
+        let at = self.registry.find(item.priority)?;
+        let band = &self.registry.bands()[at];
         let flow = band.flows.id(item.flow);
-        let others = band.flows.queue(item.flow).len() - 1;
-        Some(format!(
-            "queued in band {}, flow {flow}, with {others} others in it, pool saturation {:.2}",
-            item.priority, self.saturation
-        ))
+        let ahead = band.flows.queue(item.flow).ahead(item.handle?);
+        // A cycle ends at the first band that is gated.
+        let ceilings = self.ceilings.iter().take(at + 1);
+        let is_gated = ceilings.into_iter().any(|ceiling| self.saturation >= *ceiling);
+        let gate = if is_gated { "gated by saturation" } else { "pool saturation" };
+        let (priority, saturation) = (item.priority, self.saturation);
+        Some(format!("queued in band {priority}, flow {flow}, behind {ahead}, {gate} {saturation:.2}"))
     }
 
     /// Returns the requests that wait and their bytes, dead ones included.

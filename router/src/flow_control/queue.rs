@@ -138,6 +138,11 @@ impl FlowQueue {
         taken
     }
 
+    /// Returns how many items go before one; those that are dead count until they are swept.
+    pub fn ahead(&self, handle: QueueHandle) -> usize {
+        self.heap.before(handle.place)
+    }
+
     /// Returns whether an item is here.
     pub fn holds(&self, handle: QueueHandle) -> bool {
         handle.queue == self.id && self.heap.holds(handle.place)

@@ -74,7 +74,7 @@ impl Processor {
     fn dispatch(&mut self, id: ItemId, handle: QueueHandle, now: Instant) {
         debug_assert_eq!(self.items[id.0 as usize].handle, Some(handle));
         self.unqueue(id);
-        if self.items.get(id.0 as usize).is_some_and(|item| item.ended.is_none()) {
+        if self.items.get(id.0 as usize).is_some_and(|item| item.ended().is_none()) {
             if self.behavior == Behavior::Fixed {
                 self.unseen.push_back(now);
             }

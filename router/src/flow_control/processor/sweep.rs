@@ -20,7 +20,7 @@ impl Processor {
             for flow in flows {
                 let items = &self.items;
                 let gone = self.registry.band_mut(band).flows.cleanup(flow, |item| {
-                    items.get(item.0 as usize).is_some_and(|item| item.ended.is_some())
+                    items.get(item.0 as usize).is_some_and(|item| item.ended().is_some())
                 });
                 self.all_have_left(&gone);
             }
