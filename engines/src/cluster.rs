@@ -8,6 +8,7 @@ mod client;
 mod watch;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use executor::{Class, Instant, Links, Network, Outcome, Rt, SimBuilder, Simulati
 use router::config::fault::Fault;
 use router::config::problem::Problems;
 use router::data_layer::EndpointNotifier;
+use router::data_layer::objects::{ObjectName, Objective};
 use router::embed::{Embedded, RouterConfig};
 use router::endpoint::{EndpointId, EndpointMetadata};
 
@@ -57,10 +59,11 @@ const ROUTER: &str = "router";
 pub fn simulate(
     sim: SimBuilder,
     plan: &Plan,
-    config: RouterConfig,
+    mut config: RouterConfig,
     workload: Workload,
     observer: Rc<RefCell<dyn Observer>>,
 ) -> Result<RunEnd, SimulationError> {
+    config.options.allow_experimental |= plan.allow_experimental_plugins;
     let watch = Rc::new(Watch::new(observer));
     let engines = Rc::new(OnceCell::new());
     let run = sim.seed(plan.seed).network(network(&plan.network)).build().run({
@@ -69,7 +72,7 @@ pub fn simulate(
             let world = rt.simulation().expect("a simulation hosts this");
             let engines = engines.get_or_init(|| start_engines(&rt, world, &plan, &watch));
             let engines = engines.as_ref().map_err(|error| error.clone())?;
-            start_router(&rt, world, config, engines, &watch)?;
+            start_router(&rt, world, config, &plan.workload.priorities(), engines, &watch)?;
             let model = plan.groups.first().map(|group| group.placement.model.name.as_str());
             let form = match plan.network {
                 NetworkPlan::Direct => Form::Typed,
@@ -197,10 +200,15 @@ fn start_router(
     rt: &Rt,
     world: Simulation,
     config: RouterConfig,
+    priorities: &BTreeSet<i32>,
     engines: &[RunningEngine],
     watch: &Rc<Watch>,
 ) -> Result<(), SimulationError> {
-    let Embedded { mut core, proxy, datastore, .. } = router::embed::build(rt, config)?;
+    let Embedded { mut core, proxy, datastore, objects, .. } = router::embed::build(rt, config)?;
+    for priority in priorities {
+        let name = ObjectName { namespace: "default".to_owned(), name: client::objective(*priority) };
+        objects.set_objective(name, Objective { priority: Some(*priority), ..Objective::default() });
+    }
     if watch.wants_explanations() {
         core.explain(EXPLAINED);
     }

@@ -1,5 +1,6 @@
 //! What a run showed: collected while it runs, printed as one screen, written as files.
 
+mod classes;
 mod collector;
 mod distribution;
 mod explained;
@@ -9,6 +10,7 @@ mod progress;
 mod screen;
 mod summary;
 
+pub use classes::{BandSummary, ClassSummary, TenantSummary};
 pub use collector::Collector;
 pub use distribution::{Distribution, Percentiles};
 pub use explained::ExplainedRun;

@@ -44,6 +44,8 @@ pub struct Scenario {
     pub network: NetworkSpec,
     /// How the router is configured.
     pub router: RouterSource,
+    /// Plugins of Alpha stability may run, as with the router's `--allow-experimental-plugins`.
+    pub allow_experimental_plugins: bool,
 }
 
 /// Where the router's configuration comes from.
@@ -111,10 +113,11 @@ impl Scenario {
             let cluster = expected::<Clusters>(fields, "cluster");
             let router = router_source(fields, file, folder);
             let network = fields.or_default("network");
+            let allow_experimental_plugins = fields.or_default("allow_experimental_plugins");
             let seed = fields.optional::<u64>("seed").unwrap_or(DEFAULT_SEED);
             let file = file.to_owned();
             let (workload, cluster, router) = (workload?, cluster?.0, router?);
-            Some(Scenario { file, seed, workload, cluster, network, router })
+            Some(Scenario { file, seed, workload, cluster, network, router, allow_experimental_plugins })
         });
         let mut scenario = fields??;
         if let WorkloadSource::Trace(trace) = &mut scenario.workload.source {

@@ -4,15 +4,18 @@ mod description;
 mod prompt;
 mod spread;
 pub mod synthetic;
+mod tenants;
 mod trace;
 
 pub use description::{Described, Description};
 pub use prompt::{Prompt, Segment, TOKEN_IDS};
 pub use spread::Timestamps;
 pub use synthetic::Synthetic;
+pub use tenants::{Tenant, Tenants};
 pub use trace::{MooncakeRow, TraceFormat, TraceReader};
 
 use std::num::NonZeroU64;
+use std::rc::Rc;
 use std::time::Duration;
 
 use spread::Spread;
@@ -28,7 +31,7 @@ pub const MAX_TOKENS: u32 = 10_000_000;
 pub const MAX_SPAN: Duration = Duration::from_secs(366 * 86_400);
 
 /// One request of a workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The request's place in the workload, from 0.
     pub index: u64,
@@ -38,6 +41,8 @@ pub struct Request {
     pub prompt: Prompt,
     /// How many tokens are generated for it, at least 1.
     pub output_tokens: u32,
+    /// Who sends it; `None` where nobody is told apart.
+    pub tenant: Option<Rc<Tenant>>,
 }
 
 /// The requests of a run in the order of their arrival, read or drawn one by one.

@@ -82,7 +82,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for policy in POLICIES {
         for queued in QUEUED {
             for flows in FLOWS.into_iter().filter(|flows| *flows <= queued) {
-                let row = measure(policy, queued, flows, options.requests)?;
+                // Its picks look at every flow: fewer tell as much.
+                let is_slow = policy == "program-aware-fairness" && flows > 1;
+                let requests = if is_slow { options.requests / 100 } else { options.requests };
+                let row = measure(policy, queued, flows, requests)?;
                 let bytes = row.bytes.map_or("-".to_owned(), |bytes| format!("{bytes:.0}"));
                 println!(
                     "{policy:<30} {queued:>7} {flows:>6} {:>11.3} {:>9.3} {bytes:>15}",
@@ -154,7 +157,8 @@ fn measure(policy: &str, queued: usize, flows: usize, requests: usize) -> Result
         for _ in 0..queued {
             waiters.wait(enqueue(&rt, &controller, next()?))?;
         }
-        let kept = (Allocations::now() - before).kept();
+        let asked = Allocations::now() - before;
+        let kept = asked.bytes - asked.freed;
         valve.is_closed.set(false);
         let mut groups = Vec::with_capacity(requests / GROUP);
         for group in 0..requests / GROUP + 1 {

@@ -57,9 +57,9 @@ pub trait SaturationDetector {
     fn plugin_type(&self) -> &'static str;
 
     /// Returns how much one more request adds to the saturation of `endpoints`, and up to when the detector has seen
-    /// requests that were sent there; `None` for one that sees them at once, or nothing at all.
-    fn unseen(&self, endpoints: &[Rc<Endpoint>]) -> Option<(f64, Instant)> {
-        let _ = endpoints;
+    /// at `now` those that were let go; `None` for one that sees them at once, or nothing at all.
+    fn unseen(&self, endpoints: &[Rc<Endpoint>], now: Instant) -> Option<(f64, Instant)> {
+        let _ = (endpoints, now);
         None
     }
 

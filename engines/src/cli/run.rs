@@ -26,6 +26,9 @@ pub struct RunArgs {
     /// Configure the router with this EndpointPickerConfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Let plugins of Alpha stability run
+    #[arg(long)]
+    pub allow_experimental_plugins: bool,
     /// Number of engines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub engines: Option<u32>,
@@ -59,6 +62,7 @@ impl RunArgs {
         if let Some(config) = &self.config {
             scenario.router = RouterSource::File(config.clone());
         }
+        scenario.allow_experimental_plugins |= self.allow_experimental_plugins;
         match (self.engines, scenario.cluster.as_mut_slice()) {
             (None, _) => {}
             (Some(count), [group]) => group.count = flag("--engines", count),
@@ -161,6 +165,9 @@ impl RunArgs {
         add("--rate-scale", source.rate_scale.map(|factor| factor.to_string()));
         add("--requests", source.requests.map(|n| n.to_string()));
         add("--seed", Some(seed.to_string()));
+        if self.allow_experimental_plugins {
+            words.push("--allow-experimental-plugins".to_owned());
+        }
         words
     }
 }

@@ -147,6 +147,8 @@ fn one_second_each(
             first_token: Some(end),
             end,
             outcome: Outcome::Done,
+            decided: None,
+            tenant: None,
         });
         engine.requests += 1;
     }

@@ -13,12 +13,13 @@ use executor::{Instant, Rt};
 use futures::future::{Either, select};
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
+use router::director::headers::{FAIRNESS_ID, OBJECTIVE};
 use router::request::{CompletionCall, TokenizedPrompt};
 
 use super::watch::{REQUEST_ID, Watch};
 use crate::model_server::{InProcessCall, Tokens};
 use crate::report::{Outcome, RequestEnd};
-use crate::workload;
+use crate::workload::{self, Tenant};
 
 /// Sends requests to the router and reports what became of them. Cheap to clone.
 #[derive(Clone)]
@@ -132,10 +133,22 @@ impl Client {
 
     /// Sends `message`; returns the body of the answer, if it is a success.
     async fn open(&self, request: &workload::Request, mut message: Request<Body>) -> Result<Body, String> {
-        message.headers_mut().insert(REQUEST_ID, HeaderValue::from(request.index));
+        let headers = message.headers_mut();
+        headers.insert(REQUEST_ID, HeaderValue::from(request.index));
+        if let Some(tenant) = &request.tenant {
+            let text =
+                |text: &str| HeaderValue::from_str(text).expect("names of tenants can stand in a header");
+            headers.insert(FAIRNESS_ID[0], text(&tenant.name));
+            headers.insert(OBJECTIVE[0], text(&objective(tenant.priority)));
+        }
         let response = self.rt.http().send(&self.router, message).await.map_err(|error| error.to_string())?;
         if response.status().is_success() { Ok(response.into_body()) } else { Err(refusal(response).await) }
     }
+}
+
+/// The name of the objective that stands for a priority.
+pub(super) fn objective(priority: i32) -> String {
+    format!("priority-{priority}")
 }
 
 /// The failure of an answer that ends early.
@@ -147,6 +160,7 @@ struct Open {
     request: u64,
     arrival: Instant,
     prompt_tokens: u32,
+    tenant: Option<Rc<Tenant>>,
     seen: Seen,
     /// How it ended, or why it failed.
     end: Option<Result<(), String>>,
@@ -161,6 +175,7 @@ impl Open {
             request: request.index,
             arrival: client.rt.now(),
             prompt_tokens: request.prompt.tokens(),
+            tenant: request.tenant.clone(),
             seen: Seen::default(),
             end: None,
         }
@@ -184,6 +199,8 @@ impl Drop for Open {
                 Some(Err(why)) => Outcome::Failed(why),
                 None => Outcome::Cancelled,
             },
+            decided: None,
+            tenant: self.tenant.as_deref(),
         });
     }
 }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use executor::Instant;
 use executor::http::Endpoint;
 use router::server::Decided;
 use rustc_hash::FxHashMap;
@@ -19,8 +20,8 @@ pub(super) struct Watch {
     engines: RefCell<Vec<Engine>>,
     /// Look-ups only.
     by_address: RefCell<FxHashMap<String, usize>>,
-    /// The engine of each open request. Look-ups only.
-    chosen: RefCell<FxHashMap<u64, usize>>,
+    /// The last decision about each open request. Look-ups only.
+    decided: RefCell<FxHashMap<u64, LastDecision>>,
     /// Grows with everything that happens to a request.
     progress: Cell<u64>,
     open: Cell<OpenRequests>,
@@ -34,6 +35,12 @@ pub(super) struct OpenRequests {
     pub(super) tokens: u64,
 }
 
+struct LastDecision {
+    at: Instant,
+    /// The engine chosen.
+    engine: Option<usize>,
+}
+
 struct Engine {
     name: Rc<str>,
     requests: Cell<u64>,
@@ -45,7 +52,7 @@ impl Watch {
             observer,
             engines: RefCell::default(),
             by_address: RefCell::default(),
-            chosen: RefCell::default(),
+            decided: RefCell::default(),
             progress: Cell::new(0),
             open: Cell::default(),
         }
@@ -91,13 +98,14 @@ impl Watch {
                     destinations.first().and_then(|first| self.by_address.borrow().get(first).copied());
                 match engine {
                     Some(engine) => {
-                        self.chosen.borrow_mut().insert(request, engine);
+                        self.note_decision(request, decided.at, Some(engine));
                         Ok(self.count(engine))
                     }
                     None => return,
                 }
             }
             Err(failure) => {
+                self.note_decision(request, decided.at, None);
                 error = failure.to_string();
                 Err(error.as_str())
             }
@@ -106,6 +114,10 @@ impl Watch {
         let (at, candidates) = (decided.at, decided.candidates);
         let explanation = decided.explanation;
         self.observer.borrow_mut().decided(&Decision { request, at, candidates, endpoint, explanation });
+    }
+
+    fn note_decision(&self, request: u64, at: Instant, engine: Option<usize>) {
+        self.decided.borrow_mut().insert(request, LastDecision { at, engine });
     }
 
     fn count(&self, engine: usize) -> Rc<str> {
@@ -133,8 +145,10 @@ impl Watch {
             requests: requests.saturating_sub(1),
             tokens: tokens.saturating_sub(u64::from(end.prompt_tokens)),
         });
-        let engine = self.chosen.borrow_mut().remove(&end.request);
+        let last = self.decided.borrow_mut().remove(&end.request);
+        let engine = last.as_ref().and_then(|last| last.engine);
         let name = engine.map(|engine| Rc::clone(&self.engines.borrow()[engine].name));
-        self.observer.borrow_mut().request_ended(&RequestEnd { endpoint: name.as_deref(), ..*end });
+        let decided = last.map(|last| last.at);
+        self.observer.borrow_mut().request_ended(&RequestEnd { endpoint: name.as_deref(), decided, ..*end });
     }
 }

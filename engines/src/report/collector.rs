@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::classes::Classes;
 use super::summary::{EngineSummary, RequestCounts, Summary, ThroughputSummary, TokenCounts};
 use super::{Decision, Distribution, LatencySummary, Observer, Outcome, RequestEnd, RunEnd};
 
@@ -19,6 +20,7 @@ pub struct Collector {
     itl: Distribution,
     /// Nanoseconds.
     e2e: Distribution,
+    classes: Classes,
     /// By the reason without its numbers: the first such reason, and how many there were.
     failures: BTreeMap<String, (String, u64)>,
 }
@@ -33,6 +35,7 @@ impl Default for Collector {
             ttft: latencies(),
             itl: latencies(),
             e2e: latencies(),
+            classes: Classes::default(),
             failures: BTreeMap::new(),
         }
     }
@@ -61,6 +64,7 @@ impl Collector {
         let simulated = end.simulated.as_secs_f64();
         let per_second = |count: u64| if simulated > 0.0 { count as f64 / simulated } else { 0.0 };
         let TokenCounts { prompt, output, prefix_hit } = self.tokens;
+        let (bands, tenants) = self.classes.summarize(simulated);
         Summary {
             seed,
             digest: format!("{:016x}", end.digest),
@@ -84,6 +88,8 @@ impl Collector {
                     peak_queue: engine.peak_queue,
                 })
                 .collect(),
+            bands,
+            tenants,
             decisions: self.decisions,
             sim_s: simulated,
             wall_s: end.wall.as_secs_f64(),
@@ -111,17 +117,12 @@ impl Observer for Collector {
     }
 
     fn request_ended(&mut self, request: &RequestEnd<'_>) {
-        self.requests.injected += 1;
+        self.requests.add(request.outcome);
+        self.classes.add(request);
         match request.outcome {
-            Outcome::Done => {
-                self.requests.done += 1;
-                self.e2e.add(nanos(request.e2e()), 1);
-            }
-            Outcome::Failed(reason) => {
-                self.requests.failed += 1;
-                self.count_failure(reason);
-            }
-            Outcome::Cancelled => self.requests.cancelled += 1,
+            Outcome::Done => self.e2e.add(nanos(request.e2e()), 1),
+            Outcome::Failed(reason) => self.count_failure(reason),
+            Outcome::Cancelled => {}
         }
         if let Some(ttft) = request.ttft() {
             self.ttft.add(nanos(ttft), 1);
@@ -132,12 +133,12 @@ impl Observer for Collector {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns milliseconds; nulls where there was nothing to measure.
-fn milliseconds(nanos: Distribution) -> LatencySummary {
+pub(super) fn milliseconds(nanos: Distribution) -> LatencySummary {
     nanos.percentiles().map_or_else(LatencySummary::default, |percentiles| {
         let percentile = |nanos: u64| Some(nanos as f64 / 1e6);
         LatencySummary {

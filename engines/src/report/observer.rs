@@ -3,6 +3,8 @@ use std::time::Duration;
 use executor::{Instant, Signal};
 use router::explain::Explanation;
 
+use crate::workload::Tenant;
+
 /// Watches a run. The cluster calls it in the order of simulated time.
 pub trait Observer {
     /// Whether decisions are to come with their reasons; asked once, before the first.
@@ -79,6 +81,10 @@ pub struct RequestEnd<'a> {
     pub end: Instant,
     /// How it ended.
     pub outcome: Outcome<'a>,
+    /// When the router decided about it last; `None` where it never did.
+    pub decided: Option<Instant>,
+    /// Who sent it.
+    pub tenant: Option<&'a Tenant>,
 }
 
 impl RequestEnd<'_> {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
 
-use super::{Finished, LatencySummary, Summary};
+use super::{ClassSummary, Finished, LatencySummary, Summary};
 
 /// Engines listed one by one; of more, only the busiest are.
 const MAX_ENGINES: usize = 32;
@@ -55,6 +55,10 @@ impl fmt::Display for Screen<'_> {
         )?;
         writeln!(f, "preemptions  {}", grouped(summary.preemptions))?;
         writeln!(f)?;
+        if !summary.tenants.is_empty() {
+            writeln!(f, "{}", classes(summary).trim_fmt())?;
+            writeln!(f)?;
+        }
         engines(f, summary)?;
         writeln!(f)?;
         let wall = summary.wall_s.max(1e-9);
@@ -105,6 +109,38 @@ fn latencies(summary: &Summary) -> Table {
         let LatencySummary { mean, p50, p90, p99 } = latency;
         let numbers = [mean, p50, p90, p99].map(|ms| ms.map_or("-".to_owned(), |ms| format!("{ms:.2}")));
         table.add_row(std::iter::once(name.to_owned()).chain(numbers));
+    }
+    table
+}
+
+/// A row a band, each before those of its tenants.
+fn classes(summary: &Summary) -> Table {
+    let mut table = plain_table(&[
+        "priority", "tenant", "requests", "done", "rejected", "wait ms", "p99", "TTFT ms", "p99", "tokens/s",
+        "Jain",
+    ]);
+    let mut row = |priority: String, name: &str, got: &ClassSummary, jain: String| {
+        let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+        table.add_row([
+            priority,
+            name.to_owned(),
+            grouped(got.requests.injected),
+            grouped(got.requests.done),
+            grouped(got.rejected),
+            ms(got.wait_ms.mean),
+            ms(got.wait_ms.p99),
+            ms(got.ttft_ms.mean),
+            ms(got.ttft_ms.p99),
+            grouped(got.goodput_output_tokens_per_s.round() as u64),
+            jain,
+        ]);
+    };
+    for band in &summary.bands {
+        let jain = band.jain_index.map_or("-".to_owned(), |index| format!("{index:.3}"));
+        row(band.priority.to_string(), "all", &band.got, jain);
+        for tenant in summary.tenants.iter().filter(|tenant| tenant.priority == band.priority) {
+            row(String::new(), &tenant.name, &tenant.got, String::new());
+        }
     }
     table
 }

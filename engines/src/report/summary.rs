@@ -1,5 +1,7 @@
 use serde::Serialize;
 
+use super::{BandSummary, Outcome, TenantSummary};
+
 /// The numbers of a run, as `summary.json` holds them; its keys stay as they are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
@@ -25,6 +27,12 @@ pub struct Summary {
     pub preemptions: u64,
     /// The engines, in the order of the cluster.
     pub engines: Vec<EngineSummary>,
+    /// What each priority got, the highest first; the key is there for workloads with tenants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<BandSummary>,
+    /// What each tenant got, those of the highest priority first; the key is there for workloads with tenants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantSummary>,
     /// Decisions of the router.
     pub decisions: u64,
     /// Simulated seconds.
@@ -47,6 +55,18 @@ pub struct RequestCounts {
     pub done: u64,
     pub failed: u64,
     pub cancelled: u64,
+}
+
+impl RequestCounts {
+    /// Counts a request.
+    pub(super) fn add(&mut self, outcome: Outcome<'_>) {
+        self.injected += 1;
+        match outcome {
+            Outcome::Done => self.done += 1,
+            Outcome::Failed(_) => self.failed += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+        }
+    }
 }
 
 /// Tokens of a run.

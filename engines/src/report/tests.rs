@@ -20,6 +20,8 @@ fn ended(request: u64, ttft: Option<u64>, e2e: u64, outcome: Outcome<'_>) -> Req
         first_token: ttft.map(|ttft| arrival + Duration::from_millis(ttft)),
         end: arrival + Duration::from_millis(e2e),
         outcome,
+        decided: None,
+        tenant: None,
     }
 }
 

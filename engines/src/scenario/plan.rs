@@ -26,6 +26,8 @@ pub struct Plan {
     pub network: NetworkPlan,
     /// How the router is configured.
     pub router: RouterSource,
+    /// Plugins of Alpha stability may run.
+    pub allow_experimental_plugins: bool,
 }
 
 /// Like engines, ready to be built.
@@ -88,7 +90,8 @@ impl Scenario {
             return Err(faults.errors);
         }
         let (workload, router) = (self.workload.clone(), self.router.clone());
-        Ok(Plan { seed: self.seed, workload, groups, network, router })
+        let Scenario { seed, allow_experimental_plugins, .. } = *self;
+        Ok(Plan { seed, workload, groups, network, router, allow_experimental_plugins })
     }
 }
 

@@ -94,6 +94,32 @@ fn step_times_come_from_where_the_group_says() {
     }
 }
 
+#[test]
+fn tenants_are_told_apart_and_bad_ones_refused_with_their_place() {
+    let text = |tenants: &str| {
+        format!(
+            "workload:\n  requests: 5\n  synthetic:\n    arrivals: {{process: constant, rate: 1}}\n    \
+             prompt: {{type: constant, value: 1}}\n    output: {{type: constant, value: 1}}\n    tenants: {tenants}\n\
+             cluster: [{{count: 1, model: qwen3-14b}}]\n"
+        )
+    };
+    let scenario = parse(&text("[{name: a, share: 2, priority: -3}, {name: b}]")).unwrap();
+    assert_eq!(scenario.workload.priorities().into_iter().collect::<Vec<_>>(), [-3, 0]);
+    let at = "s.yaml:7:14: workload.synthetic.tenants";
+    for (tenants, said) in [
+        ("[]", format!("{at}: 0 tenants; accepted: 1 to 1000 tenants")),
+        ("[{name: a}, {name: a}]", format!("{at}[1].name: \"a\" is there twice")),
+        ("[{name: a b}]", format!("{at}[0].name: \"a b\" is no name")),
+        ("[{name: a, share: -1}]", format!("{at}[0].share: -1 is no share")),
+        ("[{share: 1}]", "tenants[0].name".to_owned()),
+        ("[{name: a, priority: 3000000000}]", "tenants[0].priority: 3000000000 is no priority".to_owned()),
+        ("[{name: a, weight: 3}]", "unknown field \"weight\"".to_owned()),
+    ] {
+        let errors = wrong(&text(tenants)).join("\n");
+        assert!(errors.contains(&said), "{tenants}: {errors}");
+    }
+}
+
 /// Model-server spec 5.1: the defaults of a step depend on the GPU.
 #[test]
 fn a_large_gpu_has_larger_steps() {
@@ -174,7 +200,7 @@ fn everything_wrong_is_told_with_its_place() {
             edit("cluster:", "clusters:"),
             vec![
                 "s.yaml:1:1: cluster: missing field \"cluster\"",
-                "s.yaml:3:1: clusters: unknown field \"clusters\"; did you mean \"cluster\"?; accepted: workload, cluster, router, network, seed",
+                "s.yaml:3:1: clusters: unknown field \"clusters\"; did you mean \"cluster\"?; accepted: workload, cluster, router, network, allow_experimental_plugins, seed",
             ],
         ),
         (format!("{SMALL}---\nseed: 2\n"), vec!["s.yaml:6:1: a second document begins here; accepted: one"]),

@@ -1,16 +1,16 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use router::config::decode::{Cursor, Decode, Fields};
-use router::config::problem::{Located, Problems, accepted_instead};
+use router::config::problem::{Located, Problems, Syntax, accepted_instead};
 use router::config::yaml::Content;
 
 use super::fields::{expected, expected_whole, refuse_input, whole};
 use crate::InputError;
 use crate::input_error::number;
 use crate::workload::synthetic::{Arrivals, Lengths, Process, SharedPrefix, Synthetic};
-use crate::workload::{MAX_SPAN, MAX_TOKENS, Timestamps, TraceReader, Workload};
+use crate::workload::{MAX_SPAN, MAX_TOKENS, Tenant, Tenants, Timestamps, TraceReader, Workload};
 
 /// What arrives: `workload` of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,18 @@ impl WorkloadSpec {
             Some(requests) => workload.take_requests(requests),
             None => workload,
         })
+    }
+}
+
+impl WorkloadSpec {
+    /// Returns the priorities that requests may have.
+    pub fn priorities(&self) -> BTreeSet<i32> {
+        match &self.source {
+            WorkloadSource::Trace(_) => BTreeSet::new(),
+            WorkloadSource::Synthetic(synthetic) => {
+                synthetic.tenants.iter().flat_map(Tenants::iter).map(|tenant| tenant.priority).collect()
+            }
+        }
     }
 }
 
@@ -138,12 +150,13 @@ struct SyntheticParts {
     prompt: Lengths,
     output: Lengths,
     shared_prefix: Option<SharedPrefix>,
+    tenants: Option<Tenants>,
 }
 
 impl SyntheticParts {
     fn with_requests(self, requests: NonZeroU64) -> Synthetic {
-        let SyntheticParts { arrivals, prompt, output, shared_prefix } = self;
-        Synthetic { requests, arrivals, prompt, output, shared_prefix }
+        let SyntheticParts { arrivals, prompt, output, shared_prefix, tenants } = self;
+        Synthetic { requests, arrivals, prompt, output, shared_prefix, tenants }
     }
 }
 
@@ -154,7 +167,45 @@ impl Decode for SyntheticParts {
             let prompt = expected(fields, "prompt");
             let output = expected(fields, "output");
             let shared_prefix = fields.optional("shared_prefix");
-            Some(SyntheticParts { arrivals: arrivals?, prompt: prompt?, output: output?, shared_prefix })
+            let tenants = fields.optional("tenants");
+            let (arrivals, prompt, output) = (arrivals?, prompt?, output?);
+            Some(SyntheticParts { arrivals, prompt, output, shared_prefix, tenants })
+        })?
+    }
+}
+
+impl Decode for Tenants {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        match Tenants::new(Vec::decode(cursor, problems)?) {
+            Ok(tenants) => Some(tenants),
+            Err(error) => {
+                let place = error.place().field.clone().unwrap_or_default();
+                let at = Some(cursor.node.at);
+                problems.push(Syntax::BadValue, at, format!("{}{place}", cursor.path), error.message());
+                None
+            }
+        }
+    }
+}
+
+impl Decode for Tenant {
+    fn decode(cursor: &Cursor<'_>, problems: &mut Problems) -> Option<Self> {
+        Fields::read(cursor, problems, |fields| {
+            let name = expected(fields, "name");
+            let share = fields.optional("share").unwrap_or(1.0);
+            let priority = fields.optional::<Located<i64>>("priority");
+            let priority = match priority.as_ref().map(|priority| i32::try_from(priority.value)) {
+                None => 0,
+                Some(Ok(priority)) => priority,
+                Some(Err(_)) => {
+                    let place = priority?;
+                    let message =
+                        format!("{} is no priority; accepted: {} to {}", place.value, i32::MIN, i32::MAX);
+                    fields.refuse(place.at, place.path, message);
+                    return None;
+                }
+            };
+            Some(Tenant { name: name?, share, priority })
         })?
     }
 }

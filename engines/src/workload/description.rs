@@ -123,7 +123,13 @@ mod tests {
 
     fn request(index: u64, seconds: u64, segments: &[(u64, u32)], output_tokens: u32) -> Request {
         let segments: Vec<Segment> = segments.iter().map(|&(id, tokens)| Segment { id, tokens }).collect();
-        Request { index, arrival: Duration::from_secs(seconds), prompt: Prompt::new(segments), output_tokens }
+        Request {
+            index,
+            arrival: Duration::from_secs(seconds),
+            prompt: Prompt::new(segments),
+            output_tokens,
+            tenant: None,
+        }
     }
 
     #[test]

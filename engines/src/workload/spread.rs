@@ -99,7 +99,13 @@ mod tests {
     fn spread(times_ms: &[u64]) -> Vec<(u64, u64)> {
         let requests = times_ms.iter().enumerate().map(|(index, ms)| {
             let arrival = Duration::from_millis(*ms);
-            Ok(Request { index: index as u64, arrival, prompt: Prompt::new([]), output_tokens: 1 })
+            Ok(Request {
+                index: index as u64,
+                arrival,
+                prompt: Prompt::new([]),
+                output_tokens: 1,
+                tenant: None,
+            })
         });
         let spread = Spread::new(requests).map(Result::unwrap);
         spread.map(|request| (request.index, request.arrival.as_millis() as u64)).collect()
@@ -123,8 +129,13 @@ mod tests {
 
     #[test]
     fn an_error_comes_behind_what_was_read_before_it() {
-        let request =
-            Request { index: 0, arrival: Duration::ZERO, prompt: Prompt::new([]), output_tokens: 1 };
+        let request = Request {
+            index: 0,
+            arrival: Duration::ZERO,
+            prompt: Prompt::new([]),
+            output_tokens: 1,
+            tenant: None,
+        };
         let rows = vec![Ok(request.clone()), Ok(request), Err(InputError::new("no row"))];
         let read: Vec<bool> = Spread::new(rows.into_iter()).map(|row| row.is_ok()).collect();
         assert_eq!(read, [true, true, false]);

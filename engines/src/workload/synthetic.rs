@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use executor::Stream;
 
-use super::{MAX_TOKENS, Prompt, Request, Segment};
+use super::{MAX_TOKENS, Prompt, Request, Segment, Tenants, tenants};
 use crate::InputError;
 use crate::input_error::number;
 
@@ -31,6 +31,8 @@ pub struct Synthetic {
     pub output: Lengths,
     /// Prefixes that several prompts begin with.
     pub shared_prefix: Option<SharedPrefix>,
+    /// Who sends the requests.
+    pub tenants: Option<Tenants>,
 }
 
 /// Groups of requests whose prompts begin with the same tokens: system prompts, documents, examples.
@@ -68,7 +70,7 @@ impl SharedPrefix {
 
 impl Synthetic {
     /// Returns the requests, drawn from streams of `seed`: the times, the prompts, the outputs and the
-    /// prefixes each from their own, so that changing one distribution leaves the other draws alone.
+    /// prefixes and the tenants each from their own, so that changing one distribution leaves the other draws alone.
     ///
     /// # Errors
     /// When a parameter is out of range; the error names it.
@@ -87,6 +89,7 @@ impl Synthetic {
                 .shared_prefix
                 .as_ref()
                 .map(|shared| Prefixes::new(shared, Stream::new(seed, "workload.prefix"))),
+            tenants: self.tenants.as_ref().map(|t| t.draws(Stream::new(seed, "workload.tenant"))),
             next: 0,
             count: self.requests.get(),
             now: Duration::ZERO,
@@ -101,6 +104,7 @@ pub struct Requests {
     prompts: (Lengths, Stream),
     outputs: (Lengths, Stream),
     prefixes: Option<Prefixes>,
+    tenants: Option<tenants::Draws>,
     next: u64,
     count: u64,
     now: Duration,
@@ -128,7 +132,8 @@ impl Iterator for Requests {
         let own = Segment { id: u64::MAX - index, tokens: self.prompts.0.draw(&mut self.prompts.1) };
         let segments: Vec<Segment> = prefix.into_iter().chain([own]).collect();
         let output_tokens = self.outputs.0.draw(&mut self.outputs.1);
-        Some(Request { index, arrival: self.now, prompt: Prompt::new(segments), output_tokens })
+        let tenant = self.tenants.as_mut().map(tenants::Draws::draw);
+        Some(Request { index, arrival: self.now, prompt: Prompt::new(segments), output_tokens, tenant })
     }
 }
 

@@ -130,7 +130,7 @@ impl TraceReader {
                 .field(time_field));
         }
         self.first_and_last = Some((first, time));
-        Ok(Request { index, arrival, prompt, output_tokens })
+        Ok(Request { index, arrival, prompt, output_tokens, tenant: None })
     }
 }
 

@@ -32,11 +32,6 @@ impl Allocations {
     pub(crate) fn now() -> Self {
         ASKED.get()
     }
-
-    /// Returns the bytes that were asked for and not given back.
-    pub(crate) fn kept(self) -> i64 {
-        self.bytes as i64 - self.freed as i64
-    }
 }
 
 impl Sub for Allocations {

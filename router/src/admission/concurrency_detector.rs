@@ -1,6 +1,7 @@
 //! `concurrency-detector`: saturation from what this router has in flight (flow-control spec 12.2).
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use executor::Instant;
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,24 @@ impl ConcurrencyDetector {
 impl SaturationDetector for ConcurrencyDetector {
     fn plugin_type(&self) -> &'static str {
         TYPE
+    }
+
+    /// A request that was let go is in flight once it has been scheduled, which takes less than a millisecond. One that
+    /// has been meanwhile counts twice until then.
+    fn unseen(&self, endpoints: &[Rc<Endpoint>], now: Instant) -> Option<(f64, Instant)> {
+        const SCHEDULING: Duration = Duration::from_millis(1);
+        let count = endpoints.len() as f64;
+        let of_one = match self.mode {
+            Mode::Requests | Mode::Hybrid => 1.0 / (count * self.max_requests as f64),
+            // As large as those in flight are on average.
+            Mode::Tokens => {
+                let loads = endpoints.iter().map(|endpoint| self.load(endpoint));
+                let (requests, tokens) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
+                tokens as f64 / requests.max(1) as f64 / (count * self.max_tokens as f64)
+            }
+        };
+        let seen = now.as_nanos().saturating_sub(SCHEDULING.as_nanos() as u64);
+        (count > 0.0).then_some((of_one, Instant::from_nanos(seen)))
     }
 
     /// Returns the share of the pool's capacity that is taken; in hybrid mode the mean over the endpoints. An empty pool

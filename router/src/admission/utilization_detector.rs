@@ -147,7 +147,7 @@ impl SaturationDetector for UtilizationDetector {
     }
 
     /// One request more waits at one of the endpoints, as far as anybody knows before the next scrape of all.
-    fn unseen(&self, endpoints: &[Rc<Endpoint>]) -> Option<(f64, Instant)> {
+    fn unseen(&self, endpoints: &[Rc<Endpoint>], _: Instant) -> Option<(f64, Instant)> {
         let seen = endpoints.iter().filter_map(|endpoint| endpoint.metrics.update_time).min()?;
         Some((1.0 / (self.limits.queue_depth * endpoints.len() as f64), seen))
     }

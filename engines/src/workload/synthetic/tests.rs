@@ -7,6 +7,7 @@ fn synthetic(shared_prefix: Option<SharedPrefix>) -> Synthetic {
         prompt: Lengths::Uniform { min: 1, max: 100 },
         output: Lengths::Constant { value: 8 },
         shared_prefix,
+        tenants: None,
     }
 }
 

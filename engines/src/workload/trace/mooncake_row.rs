@@ -79,7 +79,7 @@ mod tests {
     fn request(nanos: u64, segments: &[(u64, u32)]) -> Request {
         let segments: Vec<Segment> = segments.iter().map(|&(id, tokens)| Segment { id, tokens }).collect();
         let arrival = Duration::from_nanos(nanos);
-        Request { index: 0, arrival, prompt: Prompt::new(segments), output_tokens: 7 }
+        Request { index: 0, arrival, prompt: Prompt::new(segments), output_tokens: 7, tenant: None }
     }
 
     fn read_back(rows: &[Request]) -> Vec<Request> {

@@ -19,7 +19,7 @@ impl Processor {
         self.pool_is_empty = pool.is_empty();
         let mut saturation = self.detector.saturation(&pool, now);
         if self.behavior == Behavior::Fixed {
-            saturation += self.unseen_saturation(&pool);
+            saturation += self.unseen_saturation(&pool, now);
         }
         self.saturation = saturation;
         let mut ceilings = std::mem::take(&mut self.ceilings);
@@ -34,8 +34,8 @@ impl Processor {
     }
 
     /// Returns by how much the pool is fuller than its detector can see: what went since the oldest look at an endpoint.
-    fn unseen_saturation(&mut self, pool: &[Rc<Endpoint>]) -> f64 {
-        let Some((of_one, seen)) = self.detector.unseen(pool) else {
+    fn unseen_saturation(&mut self, pool: &[Rc<Endpoint>], now: Instant) -> f64 {
+        let Some((of_one, seen)) = self.detector.unseen(pool, now) else {
             self.unseen.clear();
             return 0.0;
         };
