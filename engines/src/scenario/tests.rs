@@ -273,7 +273,7 @@ fn everything_wrong_is_told_with_its_place() {
             edit("cluster:", "cluster: []\nx:"),
             vec![
                 "s.yaml:3:10: cluster: no group of engines; at least one is needed",
-                "s.yaml:4:1: x: unknown field \"x\"; accepted: workload, cluster, router, network, seed",
+                "s.yaml:4:1: x: unknown field \"x\"; accepted: workload, cluster, router, network, allow_experimental_plugins, seed",
             ],
         ),
         (
