@@ -13,10 +13,15 @@ use router::attributes::InFlightLoad;
 use router::config::assembly::Assembly;
 use router::config::fault::Fault;
 use router::config::loader::{Options, load};
+use router::config::schema::Behavior;
 use router::data_key::{resolve, well_known};
 use router::data_layer::EndpointEvent;
+use router::director::PoolLocator;
 use router::director::{Director, DirectorOptions, Pool, RewriteRule};
 use router::endpoint::Endpoint;
+use router::flow_control::admission::FlowAdmission;
+use router::flow_control::candidates::CachedLocator;
+use router::flow_control::{FlowController, Parts};
 use router::plugin::{Handle, run_periodic};
 use router::request::ParserRegistry;
 use router::server::ext_proc::{Answer, Answers, Event, Exchange, Failed, Field, Message, Outgoing};
@@ -46,11 +51,8 @@ pub(super) fn run(case: &Value) -> Outcome {
             first if first.kind == Fault::NotBuilt => Outcome::NotBuilt(first.message.clone()),
             _ => Outcome::Failed(problems.to_string()),
         })?;
-        if assembly.gates.flow_control {
-            return Err(Outcome::NotBuilt("flow control".to_owned()));
-        }
         run_periodic(&rt, &handle.instances());
-        let bench = Bench::new(rt, &given, assembly);
+        let bench = Bench::new(rt, &given, assembly, &handle);
         match given["concurrent"] == true {
             true => Ok(bench.side_by_side(&given["streams"]).await),
             false => Ok(bench.in_turn(&given["streams"]).await),
@@ -75,7 +77,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(rt: Rt, given: &Value, assembly: Assembly) -> Self {
+    fn new(rt: Rt, given: &Value, assembly: Assembly, handle: &Handle) -> Self {
         let endpoint = |value: &Value| {
             let mut endpoint = given::endpoint(value);
             let event = EndpointEvent::AddOrUpdate(Rc::clone(&endpoint.metadata));
@@ -98,10 +100,32 @@ impl Bench {
             emit_endpoint_scores: given["emit_endpoint_scores"] == true,
             disable_endpoint_subset_filter: given["disable_endpoint_subset_filter"] == true,
         };
-        let Assembly { scheduler, hooks, parsers, detector, .. } = assembly;
-        let admission = LegacyAdmission::new(detector.plugin);
+        let Assembly { scheduler, hooks, parsers, detector, flow_control, .. } = assembly;
         let shared = Rc::clone(&pool) as Rc<dyn Pool>;
-        let director = Director::new(rt.clone(), shared, scheduler, admission, hooks, options);
+        let director = match flow_control {
+            None => {
+                let admission = LegacyAdmission::new(detector.plugin);
+                Director::new(rt.clone(), shared, scheduler, admission, hooks, options)
+            }
+            Some(settings) => {
+                let locator = PoolLocator::new(Rc::clone(&shared), options.disable_endpoint_subset_filter);
+                let cached = Rc::new(CachedLocator::new(rt.clone(), Rc::new(locator), Duration::ZERO));
+                let parts = Parts {
+                    settings,
+                    detector: detector.plugin,
+                    pool: Rc::clone(&cached),
+                    evictor: None,
+                    metrics: handle.metrics().clone(),
+                    pool_name: "pool".to_owned(),
+                    behavior: Behavior::Parity,
+                    elides_ticks: true,
+                };
+                let controller = FlowController::start(&rt, parts);
+                let admission = FlowAdmission::new(controller, Rc::clone(&cached), Behavior::Parity);
+                Director::new(rt.clone(), shared, scheduler, admission, hooks, options)
+                    .with_flow_control(cached, None)
+            }
+        };
         Bench { rt, director: Rc::new(director), parsers, pool }
     }
 
