@@ -263,6 +263,26 @@ fn scripts() -> u64 {
     std::env::var("FLOW_CONTROL_SCRIPTS").ok().and_then(|count| count.parse().ok()).unwrap_or(SCRIPTS)
 }
 
+/// Any client can invent fairness ids.
+#[test]
+fn invented_flows_do_not_pile_up() {
+    let run = Sim::new(1).run(|rt| async move {
+        let mut script = Script::begin(rt, Stream::new(1, "script"), Behavior::Parity, true, Duration::ZERO);
+        // They would be idle for too long after 70 ms; all come within ten.
+        for id in 0..50_000 {
+            if id % 100 == 0 {
+                script.rt.sleep(Duration::from_micros(20)).await;
+            }
+            let told = script.ask(&format!("invented-{id}"), 0, None).expect("the pool has room");
+            assert_eq!(told.outcome, Outcome::Dispatched);
+        }
+        let flows = script.controller.bands().iter().map(|band| band.flows.len()).max();
+        script.end().await;
+        flows
+    });
+    assert!(run.unwrap() <= Some(10_000));
+}
+
 /// Issue of every operator: why does this request not go?
 #[test]
 fn a_wait_says_what_it_waits_for() {

@@ -130,6 +130,9 @@ impl Processor {
         if self.is_shut_down {
             return Err(Ended::of(Reason::Shutdown, false));
         }
+        if let Some(collected) = self.registry.make_room(band, now) {
+            self.forget(&collected);
+        }
         let has_room = self.registry.has_room(band, bytes);
         let priority = self.registry.priorities()[band];
         let band = self.registry.band_mut(band);

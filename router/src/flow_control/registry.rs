@@ -26,6 +26,10 @@ pub(super) struct Registry {
     desired: BTreeSet<i64>,
 }
 
+/// Flows of one band from which on idle ones go at once: any client can invent ids, and each takes some kilobytes. The
+/// llm-d Router keeps them all for five minutes.
+const MANY_FLOWS: usize = 10_000;
+
 /// One band.
 pub(super) struct Band {
     pub(super) settings: BandSettings,
@@ -33,6 +37,8 @@ pub(super) struct Band {
     pub(super) fairness: Box<dyn BandFairness>,
     /// By the number of the flow.
     leases: Vec<Lease>,
+    /// Flows at which idle ones go at once.
+    many: usize,
     /// Used by flows; `None` where the band was looked at as idle for long and stayed all the same.
     lease: Option<Lease>,
 }
@@ -47,7 +53,14 @@ pub(super) struct Collected {
 impl Band {
     fn new(settings: BandSettings, ties: Ties) -> Self {
         let fairness = settings.fairness.plugin.for_band();
-        Band { settings, flows: Flows::new(ties), fairness, leases: Vec::new(), lease: None }
+        Band {
+            settings,
+            flows: Flows::new(ties),
+            fairness,
+            leases: Vec::new(),
+            many: MANY_FLOWS,
+            lease: None,
+        }
     }
 
     /// Returns the flow `id`, made where it is not there, with one more user.
@@ -162,6 +175,19 @@ impl Registry {
         }
         let unused = |band: &Band| band.is_unused();
         self.remove_bands(unused);
+    }
+
+    /// Removes the idle flows of a band that has very many, so that their number stays within twice that of the flows in
+    /// use, or [`MANY_FLOWS`].
+    pub(super) fn make_room(&mut self, band: usize, now: Instant) -> Option<Collected> {
+        let band = &mut self.bands[band];
+        if band.flows.count() < band.many {
+            return None;
+        }
+        let mut collected = Collected::default();
+        band.collect(Duration::ZERO, now, &mut collected);
+        band.many = MANY_FLOWS.max(2 * band.flows.count());
+        Some(collected)
     }
 
     /// Removes what has been idle for too long.

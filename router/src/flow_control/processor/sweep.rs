@@ -5,6 +5,7 @@ use executor::Instant;
 use super::Processor;
 use crate::flow_control::flows::FlowKey;
 use crate::flow_control::queue::Queued;
+use crate::flow_control::registry::Collected;
 
 impl Processor {
     /// Returns whether anything dead is queued.
@@ -30,6 +31,11 @@ impl Processor {
     /// Removes flows and bands that have been idle for too long, and their series.
     pub(in crate::flow_control) fn collect(&mut self, now: Instant) {
         let collected = self.registry.collect(now);
+        self.forget(&collected);
+    }
+
+    /// Forgets flows that are gone, and what was left in them.
+    pub(in crate::flow_control) fn forget(&mut self, collected: &Collected) {
         self.all_have_left(&collected.items);
         for (priority, id, _) in &collected.flows {
             self.measures.forget_flow(id, *priority);
