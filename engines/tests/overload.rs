@@ -87,3 +87,42 @@ fn the_sensible_form_drains_and_overfills_nothing() {
     let rate = |summary: &Value| number(&summary["throughput"]["requests_per_s"]);
     assert!(rate(&fixed) > 1.1 * rate(&parity), "{} and {} a second", rate(&fixed), rate(&parity));
 }
+
+/// Flow-control spec 13: requests in flight make room, their engines stop working for them.
+#[test]
+fn who_is_sheddable_in_flight_makes_room_for_who_is_important() {
+    const SCENARIO: &str = "\
+workload:
+  requests: 200
+  synthetic:
+    arrivals: {process: poisson, rate: 40}
+    prompt: {type: constant, value: 64}
+    output: {type: constant, value: 256}
+    tenants: [{name: important, share: 1, priority: 10}, {name: batch, share: 9, priority: -5}]
+cluster: [{count: 2, model: qwen3-14b, gpu: H100}]
+router:
+  featureGates: [flowControl]
+  plugins:
+    - {type: active-request-scorer}
+    - {type: concurrency-detector, parameters: {maxConcurrency: 8}}
+  flowControl: {saturationDetector: {pluginRef: concurrency-detector}, enableEviction: EVICTS}
+";
+    let folder = tempdir().expect("a folder");
+    let run = |evicts: &str| {
+        let scenario = folder.path().join(evicts);
+        fs::write(&scenario, SCENARIO.replace("EVICTS", evicts)).expect("a file in a folder of our own");
+        summary(&scenario, &[])
+    };
+    let (evicting, waiting) = (run("true"), run("false"));
+    let important = |summary: &Value| of(&summary["tenants"], "name", &"important".into()).clone();
+    let wait = |summary: &Value| number(&important(summary)["wait_ms"]["mean"]);
+    // A request takes one and a half seconds; there are sixteen places.
+    assert!(wait(&evicting) < 5.0 && wait(&waiting) > 50.0, "{} and {} ms", wait(&evicting), wait(&waiting));
+    assert_eq!(important(&evicting)["requests"]["failed"], 0);
+    let failed =
+        |summary: &Value| number(&of(&summary["tenants"], "name", &"batch".into())["requests"]["failed"]);
+    assert!(failed(&evicting) > 0.0 && failed(&waiting) == 0.0);
+    // An engine that went on for them would leave less to the others.
+    let ttft = |summary: &Value| number(&important(summary)["ttft_ms"]["mean"]);
+    assert!(ttft(&evicting) < 30.0, "{} ms", ttft(&evicting));
+}
