@@ -12,3 +12,6 @@ pub const TYPES: &[(&str, Factory)] = &[
     (always_disagg_pd_decider::TYPE, always_disagg_pd_decider::factory),
     (prefix_based_pd_decider::TYPE, prefix_based_pd_decider::factory),
 ];
+
+#[cfg(test)]
+mod tests;

@@ -130,3 +130,6 @@ impl ResponseHeaderProcessor for SessionAffinity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,11 @@
+mod load;
+mod near;
+
 use serde_json::{Value, json};
 
 use crate::candidates::Candidates;
 use crate::request::InferenceRequest;
-use crate::scheduling::testing::{build, candidates, kept, labelled};
+use crate::scheduling::testing::{assert_kept, build, candidates, labelled};
 
 /// The endpoints of scheduling spec 4.1 and 4.2.
 fn shop() -> Candidates {
@@ -17,9 +20,7 @@ fn shop() -> Candidates {
 }
 
 fn assert_keeps(plugin_type: &str, parameters: Value, candidates: &Candidates, want: &[&str]) {
-    let instance = build(plugin_type, parameters.clone()).unwrap();
-    let got = kept(&instance, &InferenceRequest::default(), candidates);
-    assert_eq!(got, want, "{plugin_type} {parameters}");
+    assert_kept((plugin_type, parameters), &InferenceRequest::default(), candidates, want);
 }
 
 #[test]

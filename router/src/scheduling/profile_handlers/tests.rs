@@ -1,3 +1,8 @@
+mod data_parallel;
+mod disagg;
+mod header;
+mod headers;
+
 use std::rc::Rc;
 
 use serde_json::json;
@@ -15,6 +20,21 @@ fn results(entries: &[(&str, bool)]) -> ProfileResults {
     entries.iter().map(result).collect()
 }
 
+fn names(names: &[&str]) -> Vec<Rc<str>> {
+    names.iter().map(|&name| name.into()).collect()
+}
+
+/// Results of profiles that all failed.
+fn failed(profiles: &[&str]) -> ProfileResults {
+    profiles.iter().map(|&name| (name.into(), None)).collect()
+}
+
+/// Returns the primary profile, or the error's text.
+fn process(handler: &dyn ProfileHandler, results: ProfileResults) -> Result<String, String> {
+    let decided = handler.process_results(&mut InferenceRequest::default(), results);
+    decided.map(|decided| decided.primary.to_string()).map_err(|error| error.to_string())
+}
+
 /// Scheduling spec 7.1.
 #[test]
 fn the_single_profile_handler_runs_its_profile_once() {
@@ -27,10 +47,7 @@ fn the_single_profile_handler_runs_its_profile_once() {
     assert_eq!(pick(&["p".into()], &[("p", true)]), 0);
     assert_eq!(pick(&[], &[]), 0);
 
-    let process = |entries: &[(&str, bool)]| {
-        let result = handler.process_results(&mut InferenceRequest::default(), results(entries));
-        result.map(|r| r.primary.to_string()).map_err(|e| e.to_string())
-    };
+    let process = |entries: &[(&str, bool)]| process(&*handler, results(entries));
     assert_eq!(process(&[("p", true)]), Ok("p".to_owned()));
     assert_eq!(process(&[("p", false)]), Err("failed to run scheduler profile 'p'".to_owned()));
     assert!(process(&[]).is_err());

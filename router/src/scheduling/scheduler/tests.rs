@@ -1,3 +1,5 @@
+mod end_to_end;
+
 use serde_json::json;
 
 use super::*;

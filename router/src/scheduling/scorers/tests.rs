@@ -1,49 +1,75 @@
+mod affinity;
+mod attributes;
+mod latency_scorer;
+mod no_hit_lru_scorer;
+
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::attributes::{InFlightLoad, PrefixCacheMatchInfo, UncachedRequestTokens};
+use crate::attributes::{PrefixCacheMatchInfo, UncachedRequestTokens};
 use crate::candidates::Candidates;
 use crate::data_key::{resolve, well_known};
-use crate::endpoint::{Endpoint, Metrics};
-use crate::scheduling::testing::{build, candidates, endpoint, queue, scores};
+use crate::endpoint::Metrics;
+use crate::request::InferenceRequest;
+use crate::scheduling::testing::{assert_scored, build, candidates, endpoint, load, queue};
 
 fn assert_scores(plugin_type: &str, parameters: Value, candidates: &Candidates, want: &[f64]) {
-    let instance = build(plugin_type, parameters.clone()).unwrap();
-    let got: Vec<f64> = scores(&instance, candidates).into_iter().map(Option::unwrap).collect();
-    let close = got.len() == want.len() && got.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-12);
-    assert!(close, "{plugin_type} {parameters}: got {got:?}, expected {want:?}");
+    let want: Vec<Option<f64>> = want.iter().copied().map(Some).collect();
+    assert_scored((plugin_type, parameters), &InferenceRequest::default(), candidates, &want);
 }
 
-/// An endpoint with so many requests and tokens in flight; `None` = no counter.
-fn load(name: &str, load: Option<(i64, i64)>) -> Endpoint {
-    let mut endpoint = endpoint(name, Metrics::default());
-    if let Some((requests, tokens)) = load {
-        let load = InFlightLoad { requests: requests.into(), tokens: tokens.into() };
-        endpoint.attributes.put(resolve(well_known::IN_FLIGHT_LOAD, ""), Rc::new(load));
-    }
-    endpoint
-}
-
-/// Scheduling spec 5.1 to 5.3.
+/// Scheduling spec 5.1 to 5.3, 5.5.
 #[test]
 fn load_metrics_score_as_specified() {
-    let kv = |share| {
-        endpoint(
-            "e",
-            Metrics { kv_cache_usage_percent: share, running_requests_size: 3, ..Default::default() },
-        )
-    };
+    let kv = |share| endpoint("e", Metrics { kv_cache_usage_percent: share, ..Default::default() });
+    let shares = [0.8, 0.5, 0.0, 1.0, 0.6, 1.5];
     assert_scores(
         "kv-cache-utilization-scorer",
         json!(null),
-        &candidates([kv(0.8), kv(0.0), kv(1.5)]),
-        &[1.0 - 0.8, 1.0, -0.5],
+        &candidates(shares.map(kv)),
+        &shares.map(|share| 1.0 - share),
     );
-    let queues = candidates([queue("a", 10), queue("b", 5), queue("c", 0)]);
-    assert_scores("queue-scorer", json!(null), &queues, &[0.0, 0.5, 1.0]);
-    assert_scores("running-requests-size-scorer", json!(null), &queues, &[1.0, 1.0, 1.0]);
+    let running = |n| endpoint("e", Metrics { running_requests_size: n, ..Default::default() });
+    for (sizes, want) in [(&[10, 5, 0][..], &[0.0, 0.5, 1.0][..]), (&[4, 4], &[1.0, 1.0]), (&[9], &[1.0])] {
+        let (waiting, running) =
+            (candidates(sizes.iter().map(|&n| queue("e", n))), candidates(sizes.iter().map(|&n| running(n))));
+        assert_scores("queue-scorer", json!(null), &waiting, want);
+        assert_scores("running-requests-size-scorer", json!(null), &running, want);
+    }
     assert_scores("queue-scorer", json!(null), &candidates([]), &[]);
+    let queues = candidates([2, 0, 15].map(|n| queue("e", n)));
+    assert_scores("load-aware-scorer", json!({ "threshold": 10 }), &queues, &[0.4, 0.5, 0.0]);
+    let default = candidates([64, 128, 1000].map(|n| queue("e", n)));
+    for parameters in [json!({}), json!({ "threshold": 0 }), json!({ "threshold": -5 })] {
+        assert_scores("load-aware-scorer", parameters, &default, &[0.25, 0.0, 0.0]);
+    }
+}
+
+/// Scheduling spec 5.4.
+#[test]
+fn an_adapter_that_is_loaded_scores_best_and_room_for_it_better_than_waiting() {
+    let models = |names: &[&str]| Rc::new(names.iter().map(|name| ((*name).to_owned(), 0)).collect());
+    let request = InferenceRequest { target_model: "m".to_owned(), ..Default::default() };
+    for (active, waiting, most, want) in [
+        (&["m"][..], &[][..], 5, 1.0),
+        (&["x"], &["m"], 2, 0.6),
+        (&["x"], &["y"], 2, 0.0),
+        (&[], &[], 0, 0.0),
+        (&["x"], &["m"], 5, 0.8),
+        (&["x"], &[], 2, 0.8),
+        (&["x", "y"], &[], 2, 0.0),
+    ] {
+        let metrics = Metrics {
+            active_models: models(active),
+            waiting_models: models(waiting),
+            max_active_models: most,
+            ..Default::default()
+        };
+        let all = candidates([endpoint("e", metrics)]);
+        assert_scored(("lora-affinity-scorer", json!(null)), &request, &all, &[Some(want)]);
+    }
+    assert_scored(("lora-affinity-scorer", json!(null)), &request, &candidates([]), &[]);
 }
 
 /// Scheduling spec 5.10.
