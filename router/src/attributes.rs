@@ -157,3 +157,43 @@ pub struct ModelInfo {
 /// The models that a server offers, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Models(pub Vec<ModelInfo>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scheduling spec 1.4.
+    #[test]
+    fn a_value_replaces_the_one_before_whatever_their_types() {
+        let (key, other) = (DataKey::plain("k"), DataKey::plain("o"));
+        let mut attributes = Attributes::default();
+        assert_eq!(attributes.get::<ScalarMetricValue>(&key), None);
+        attributes.put(key.clone(), Rc::new(UncachedRequestTokens(3)));
+        attributes.put(other.clone(), Rc::new(ScalarMetricValue(1.0)));
+        attributes.put(key.clone(), Rc::new(ScalarMetricValue(2.0)));
+        assert_eq!(attributes.get(&key), Some(&ScalarMetricValue(2.0)));
+        assert_eq!(attributes.get::<UncachedRequestTokens>(&key), None, "another type reads as absent");
+        assert_eq!(attributes.keys().collect::<Vec<_>>(), [&key, &other]);
+        attributes.remove(&key);
+        assert_eq!(attributes.keys().collect::<Vec<_>>(), [&other]);
+    }
+
+    /// Scheduling spec 1.4: the map of a snapshot is its own, and what is live stays live in it.
+    #[test]
+    fn a_snapshot_shares_values_and_not_the_map() {
+        let (load, place) = (DataKey::plain("load"), DataKey::plain("place"));
+        let mut attributes = Attributes::default();
+        attributes.put(load.clone(), Rc::new(InFlightLoad::default()));
+        let mut snapshot = attributes.clone();
+        snapshot.put(place.clone(), Rc::new(Topology::default()));
+        assert_eq!(attributes.get::<Topology>(&place), None);
+        attributes.get::<InFlightLoad>(&load).expect("it was put").requests.set(7);
+        assert_eq!(snapshot.get::<InFlightLoad>(&load).map(|load| load.requests.get()), Some(7));
+    }
+
+    /// Scheduling spec 1.6: the unweighted count, where the producer gives none.
+    #[test]
+    fn the_unweighted_count_is_that_of_the_match_unless_told() {
+        assert_eq!(PrefixCacheMatchInfo::new(3, 9, 16).cached_block_count, 3);
+    }
+}

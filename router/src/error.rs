@@ -111,3 +111,28 @@ impl PluginError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scheduling spec 3.5: the map of codes.
+    #[test]
+    fn codes_have_their_status_and_their_text() {
+        for (code, name, status) in [
+            (ErrorCode::BadRequest, "BadRequest", Some(400)),
+            (ErrorCode::Unauthorized, "Unauthorized", Some(401)),
+            (ErrorCode::Forbidden, "Forbidden", Some(403)),
+            (ErrorCode::NotFound, "NotFound", Some(404)),
+            (ErrorCode::PreconditionFailed, "PreconditionFailed", Some(412)),
+            (ErrorCode::ResourceExhausted, "ResourceExhausted", Some(429)),
+            (ErrorCode::Internal, "Internal", Some(500)),
+            (ErrorCode::ServiceUnavailable, "ServiceUnavailable", Some(503)),
+            (ErrorCode::Unknown, "Unknown", None),
+        ] {
+            assert_eq!(code.http_status(), status, "{code}");
+            let text = InferenceError::new(code, "why").to_string();
+            assert_eq!(text, format!("inference error: {name} - why"));
+        }
+    }
+}

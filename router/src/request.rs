@@ -216,3 +216,29 @@ pub struct MultiModalFeature {
     /// Tokens.
     pub length: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scheduling spec 1.1.
+    #[test]
+    fn the_last_attribute_of_a_key_counts_if_it_is_of_the_type() {
+        let mut attributes = RequestAttributes::default();
+        assert_eq!(attributes.get::<u32>("k"), None);
+        attributes.put("k", 1_u32);
+        attributes.put("j", "text");
+        attributes.put("k", 2_u32);
+        assert_eq!(attributes.get::<u32>("k"), Some(&2));
+        assert_eq!(attributes.get::<String>("k"), None);
+        assert_eq!(attributes.keys().collect::<Vec<_>>(), ["j", "k"]);
+    }
+
+    /// Scheduling spec 1.1: tokens count over all prompts.
+    #[test]
+    fn tokens_are_those_of_all_prompts() {
+        let prompts = [vec![1, 2, 3], vec![], vec![4]].map(Into::into).into();
+        assert_eq!(TokenizedPrompt { prompts, ..Default::default() }.token_count(), 4);
+        assert!(InferenceRequest::default().tokenized_prompt().is_none());
+    }
+}

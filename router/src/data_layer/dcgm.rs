@@ -144,3 +144,40 @@ impl Extractor for DcgmExtractor {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Configuration spec 6.5, the facts.
+    #[test]
+    fn the_busiest_gpu_of_the_pod_is_its_utilization() {
+        let of = |pod: &str, lines: &[&str], kind: &str| {
+            let lines = lines.iter().map(|line| format!("DCGM_FI_DEV_GPU_UTIL{line}\n")).collect::<String>();
+            let body = format!("# TYPE DCGM_FI_DEV_GPU_UTIL {kind}\n{lines}");
+            let exposition = Exposition::parse(body.into()).expect("an exposition");
+            let metadata = EndpointMetadata { name: pod.to_owned(), ..EndpointMetadata::default() };
+            let mut endpoint = Endpoint { metadata: metadata.into(), ..Endpoint::default() };
+            let key = DataKey::plain("GPUUtilization/dcgm-extractor");
+            let extractor = DcgmExtractor { key: key.clone() };
+            let payload = Payload::Metrics(Families::Text(exposition));
+            let extracted = extractor.extract(&payload, &mut endpoint, Instant::ZERO);
+            extracted.map(|()| endpoint.attributes.get::<ScalarMetricValue>(&key).expect("it was put").0)
+        };
+        let pods = &["{pod=\"vllm-pod-1\"} 25", "{pod=\"vllm-pod-2\"} 80", "{pod=\"vllm-pod-3\"} 10"][..];
+        for (pod, lines, want) in [
+            ("", &[" 73"][..], 0.73),
+            ("", &["{gpu=\"0\"} 73", "{gpu=\"1\"} 81"], 0.81),
+            ("vllm-pod-2", pods, 0.80),
+            ("", pods, 0.80),
+            ("vllm-pod-3", &["{pod=\"vllm-pod-3\"} 10", "{gpu=\"1\"} 40"], 0.40),
+            ("", &[" NaN", " -5"], 0.0),
+            ("", &[" 250"], 2.5),
+        ] {
+            assert_eq!(of(pod, lines, "gauge").ok(), Some(want), "{pod:?} {lines:?}");
+        }
+        assert!(of("vllm-pod-9", pods, "gauge").unwrap_err().to_string().contains("vllm-pod-9"));
+        assert!(of("", &[" 1"], "counter").unwrap_err().to_string().contains("expected gauge metric"));
+        assert!(of("", &[], "gauge").unwrap_err().to_string().contains("not found in DCGM response"));
+    }
+}

@@ -109,3 +109,32 @@ impl PollingSource for ModelsDataSource {
         Ok(Payload::Models(data.map(|models| models.into_iter().map(model).collect())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Configuration spec 6.4: unknown fields are ignored, no list is no attribute.
+    #[test]
+    fn a_page_lists_models_and_their_parents() {
+        let source = ModelsDataSource { http: HttpSource::new("http", "/v1/models", "").expect("a source") };
+        let models = |body: &'static str| match source.decode(Bytes::from_static(body.as_bytes())) {
+            Ok(Payload::Models(models)) => {
+                Ok(models.map(|list| list.into_iter().map(|m| format!("{}<{}", m.id, m.parent)).collect()))
+            }
+            Ok(Payload::Metrics(_)) => panic!("a list of models was asked for"),
+            Err(error) => Err(error),
+        };
+        let page =
+            r#"{"object":"list","data":[{"id":"base","created":1},{"id":"lora","parent":"base"}],"x":1}"#;
+        let list: Vec<String> = vec!["base<".to_owned(), "lora<base".to_owned()];
+        assert_eq!(models(page), Ok(Some(list)));
+        assert_eq!(models(r#"{"object":"list","data":[]}"#), Ok(Some(vec![])));
+        for without in [r#"{"object":"list"}"#, r#"{"data":null}"#, "{}"] {
+            assert_eq!(models(without), Ok(None), "{without}");
+        }
+        for broken in ["", "[]", "{", r#"{"data":{}}"#, r#"{"data":[{"id":5}]}"#] {
+            assert!(models(broken).is_err(), "{broken}");
+        }
+    }
+}

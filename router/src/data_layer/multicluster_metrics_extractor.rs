@@ -84,3 +84,55 @@ impl Extractor for MulticlusterMetricsExtractor {
         ExtractError::unless_empty(problems)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use executor::Real;
+
+    use super::*;
+    use crate::data_layer::families::Families;
+    use crate::data_layer::text_format::Exposition;
+
+    /// Configuration spec 6.3: of two metrics, each is kept that is there.
+    #[test]
+    fn a_clusters_means_become_attributes() {
+        let runtime = Real::builder().current_thread().build().expect("the runtime starts");
+        let handle = Handle::new(runtime.rt());
+        let renamed = serde_json::json!({ "queueSizeMetric": "depth{pool=\"a\"}" });
+        let (kv, queue) = ("llm_d_epp_average_kv_cache_utilization 0.25", "llm_d_epp_average_queue_size 3");
+        for (parameters, lines, want, problems) in [
+            (Parameters::absent(), vec![kv, queue], (Some(0.25), Some(3.0)), 0),
+            (Parameters::absent(), vec![queue], (None, Some(3.0)), 1),
+            (Parameters::absent(), vec![], (None, None), 2),
+            (
+                Parameters::new(renamed),
+                vec![kv, "depth 9", "depth{pool=\"a\"} 7"],
+                (Some(0.25), Some(7.0)),
+                0,
+            ),
+        ] {
+            let instance = factory("m", &parameters, &handle).expect("the parameters are accepted");
+            let typed = |line: &&str| {
+                let name = line.split([' ', '{']).next().unwrap_or_default().to_owned();
+                (name, format!("{line}\n"))
+            };
+            let mut body = String::new();
+            for (name, line) in lines.iter().map(typed) {
+                if !body.contains(&format!("# TYPE {name} ")) {
+                    body += &format!("# TYPE {name} gauge\n");
+                }
+                body += &line;
+            }
+            let payload = Payload::Metrics(Families::Text(Exposition::parse(body.into()).expect("parses")));
+            let mut endpoint = Endpoint::default();
+            let extractor = instance.roles.extractor.expect("it is an extractor");
+            let extracted = extractor.extract(&payload, &mut endpoint, Instant::ZERO);
+            let value = |key| endpoint.attributes.get::<ScalarMetricValue>(&DataKey::plain(key)).map(|v| v.0);
+            assert_eq!((value(KV_CACHE_UTILIZATION), value(QUEUE_SIZE)), want, "{lines:?}");
+            assert_eq!(extracted.map_or_else(|error| error.problems.len(), |()| 0), problems, "{lines:?}");
+            assert_eq!(endpoint.metrics.update_time, None, "metrics are not touched");
+            let produced: Vec<_> = instance.data.produces.iter().map(|p| p.key.as_str().to_owned()).collect();
+            assert_eq!(produced, [KV_CACHE_UTILIZATION, QUEUE_SIZE].map(|name| format!("{name}/")));
+        }
+    }
+}

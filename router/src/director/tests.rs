@@ -165,6 +165,8 @@ fn endpoint(name: &str, address: &str, waiting: i64) -> Rc<Endpoint> {
 /// What a test varies.
 #[derive(Default)]
 struct Case {
+    /// Empty = the built-in one.
+    config: &'static str,
     probes: Vec<Probe>,
     empty_pool: bool,
     rewrites: ModelRewrites,
@@ -174,8 +176,8 @@ struct Case {
 
 fn director(rt: &Rt, case: &mut Case) -> Director {
     let handle = Handle::new(rt.clone());
-    let assembly = load("", "", &Registry::default(), &handle, &Options::default());
-    let Assembly { scheduler, detector, .. } = assembly.expect("the built-in configuration loads");
+    let assembly = load("", case.config, &Registry::default(), &handle, &Options::default());
+    let Assembly { scheduler, detector, .. } = assembly.expect("the configuration loads");
     let endpoints = [endpoint("a", "10.0.0.1", 0), endpoint("b", "fd00::2", 9)];
     let endpoints = if case.empty_pool { Vec::new() } else { endpoints.to_vec() };
     let rewrites = std::mem::take(&mut case.rewrites);
@@ -253,6 +255,17 @@ fn a_failed_or_late_producer_stops_those_behind_it_and_not_the_request() {
     assert!(calls.contains(&"produce x".to_owned()) && !calls.contains(&"produce y".to_owned()));
 }
 
+/// A pool of prefill workers only, by the labels that its endpoints lack.
+const NO_DECODE_WORKER: &str = "
+plugins:
+- type: disagg-profile-handler
+- {type: label-selector-filter, parameters: {matchLabels: {llm-d.ai/role: decode}}}
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: label-selector-filter}]}
+- {name: prefill}
+";
+
+/// Scheduling spec 3.5 and request-control spec 1.1, the tables.
 #[test]
 fn every_failure_has_its_code_and_text() {
     let typed = || Some(inference(ErrorCode::NotFound, "typed"));
@@ -274,6 +287,17 @@ fn every_failure_has_its_code_and_text() {
             Box::new(move || one(Probe { admits: typed(), ..probe() })),
             ErrorCode::Internal,
             "request cannot be admitted: inference error: NotFound - typed",
+        ),
+        // All candidates filtered out is no capacity, and so is a missing decode worker.
+        (
+            Box::new(|| Case { config: "plugins: [{type: header-based-testing-filter}]", ..Case::default() }),
+            ErrorCode::ResourceExhausted,
+            "failed to find target endpoint: failed to run scheduler profile 'default'",
+        ),
+        (
+            Box::new(|| Case { config: NO_DECODE_WORKER, ..Case::default() }),
+            ErrorCode::ResourceExhausted,
+            "failed to find target endpoint: failed to find available decode workers",
         ),
         (
             Box::new(|| Case { headers: vec![("prefer", "if-available")], ..Case::default() }),

@@ -113,3 +113,6 @@ impl<V> PluginState<V> {
         &mut self.requests[request]
     }
 }
+
+#[cfg(test)]
+mod tests;

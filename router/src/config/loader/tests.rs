@@ -1,3 +1,5 @@
+mod rules;
+
 use executor::Real;
 
 use super::*;

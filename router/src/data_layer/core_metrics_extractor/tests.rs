@@ -1,3 +1,5 @@
+mod facts;
+
 use std::sync::Arc;
 
 use super::*;

@@ -67,6 +67,50 @@ fn what_is_not_in_the_file_any_more_goes_after_what_is() {
     });
 }
 
+/// Configuration spec 7.1: what the file may say, and how its fields read.
+#[test]
+fn fields_are_texts_and_keys_match_in_any_case() {
+    let discovery = discovery(std::path::Path::new("f"), Rule::Pods);
+    let read = |entry: &str| -> Result<String, bool> {
+        let entries = document::parse("f", &format!("endpoints: [{{{entry}}}]")).map_err(|_| true)?;
+        let entry = entries.into_iter().next_back().expect("one entry");
+        let metadata = discovery.metadata(entry).map_err(|_| false)?;
+        Ok(format!("{} {} {:?}", metadata.id, metadata.metrics_host, metadata.labels))
+    };
+    let accepted = |text: &str| Ok(text.to_owned());
+    let (whole_file, this_entry) = (Err(true), Err(false));
+    for (entry, want) in [
+        ("name: a, address: 10.0.0.1, port: '80'", accepted("default/a 10.0.0.1:80 {}")),
+        ("NAME: a, Namespace: ns, ADDRESS: 10.0.0.1, Port: '80'", accepted("ns/a 10.0.0.1:80 {}")),
+        ("address: 10.0.0.1, port: '80', extra: [1]", accepted("default/ 10.0.0.1:80 {}")),
+        ("name: a, name: b, address: 10.0.0.1, port: '80'", accepted("default/b 10.0.0.1:80 {}")),
+        ("name: null, address: 10.0.0.1, port: '80', labels: null", accepted("default/ 10.0.0.1:80 {}")),
+        (
+            "address: 10.0.0.1, port: '+080', labels: {a: b}",
+            accepted("default/ 10.0.0.1:+080 {\"a\": \"b\"}"),
+        ),
+        ("address: '::ffff:10.0.0.1', port: '80'", accepted("default/ [::ffff:10.0.0.1]:80 {}")),
+        ("address: 10.0.0.1, port: 80", whole_file.clone()),
+        ("name: 5, address: 10.0.0.1, port: '80'", whole_file.clone()),
+        ("address: 10.0.0.1, port: '80', labels: {a: y}", whole_file.clone()),
+        ("address: 10.0.0.1, port: '80', labels: {a: off}", whole_file),
+        ("address: 10.0.0.01, port: '80'", this_entry.clone()),
+        ("address: localhost, port: '80'", this_entry.clone()),
+        ("address: 'fd00::1', port: '80'", this_entry.clone()),
+        ("address: 10.0.0.1, port: '0'", this_entry.clone()),
+        ("address: 10.0.0.1, port: '65536'", this_entry.clone()),
+        ("address: 10.0.0.1, port: 'http'", this_entry.clone()),
+        ("address: 10.0.0.1", this_entry),
+    ] {
+        assert_eq!(read(entry), want, "{entry}");
+    }
+    for none in ["", "{}", "endpoints: null", "endpoints: []", "other: 1", "{\"endpoints\": []}"] {
+        assert_eq!(document::parse("f", none), Ok(vec![]), "{none:?}");
+    }
+    let first = document::parse("f", "endpoints: []\n---\nendpoints: [{name: b}]");
+    assert_eq!(first, Ok(vec![]), "only the first document is read");
+}
+
 #[test]
 fn clusters_may_have_names_and_metrics_elsewhere() {
     for (address, accepted) in [
