@@ -13,6 +13,8 @@ mod scheduler;
 pub mod scorers;
 pub mod session_affinity;
 #[cfg(test)]
+mod table;
+#[cfg(test)]
 pub(crate) mod testing;
 pub mod topology;
 

@@ -104,6 +104,9 @@ impl Registry {
 }
 
 #[cfg(test)]
+mod tables;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -130,14 +133,6 @@ mod tests {
         for replacement in RELEASE.iter().filter_map(|t| t.deprecation.map(|d| d.replacement)) {
             assert!(RELEASE.iter().any(|t| t.name == replacement), "{replacement}");
         }
-    }
-
-    #[test]
-    fn default_producers_are_found_by_key() {
-        let registry = Registry::default();
-        let default = |key| registry.default_producer(key).map(|r| r.info.name);
-        assert_eq!(default("TokenizedPrompt/token-producer"), Some("token-producer"));
-        assert_eq!(default("UncachedRequestTokensDataKey/inflight-load-producer"), None);
     }
 
     #[test]

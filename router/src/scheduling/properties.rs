@@ -21,7 +21,7 @@ const NOT_ALONE: [&str; 3] =
     ["data-parallel-profile-handler", "disagg-profile-handler", "pd-profile-handler"];
 
 /// Parameters with which a type is built: all that it needs, and what makes it act in another way.
-fn parameters(plugin_type: &str) -> Vec<Value> {
+pub(super) fn parameters(plugin_type: &str) -> Vec<Value> {
     match plugin_type {
         "active-request-scorer" => vec![json!({}), json!({ "idleThreshold": 5, "maxBusyScore": 0.5 })],
         "by-label" => vec![json!({ "label": "llm-d.ai/role", "validValues": ["decode"] })],
