@@ -24,7 +24,7 @@
 //!
 //! # Invariants of the simulation
 //!
-//! 1. Order is the order of (time, class, sequence); sequence is the order of scheduling.
+//! 1. Order is the order of (time, class, sequence); sequence is the order of scheduling, unless a [`Schedule`] permutes it.
 //! 2. Time never decreases, and moves only when nothing is due, to exactly the next event.
 //! 3. A task is queued at most once. A waker schedules the poll of its task at the current instant.
 //! 4. A waker is sound on any thread and after its executor; a stale one wakes nobody.
@@ -38,6 +38,11 @@
     reason = "a thread knows which simulation it runs; all other state is there"
 )]
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "runs that have nothing in common share the machine's processors"
+)]
+mod explore;
 pub mod http;
 pub mod hyper;
 #[expect(
@@ -59,12 +64,13 @@ mod task;
 mod time;
 mod watch;
 
+pub use explore::{Dependence, Exploration, Swap, explore};
 pub use park::{Abandoned, Park, Unpark, Why};
 pub use real::{Interrupt, Real, RealBuilder, Server, Signal, termination};
 pub use rt::Rt;
 pub use sim::{
-    Cause, EndpointInUse, Event, EventSink, Fault, FaultKind, Link, Links, Network, Pipe, Run, Sim,
-    SimBuilder, Simulation, TaskStart, When,
+    Cause, Choice, Choices, ChoicesError, EndpointInUse, Event, EventSink, Fault, FaultKind, Link, Links,
+    Network, Pipe, Run, Schedule, Sim, SimBuilder, Simulation, TaskStart, When,
 };
 pub use stream::Stream;
 pub use task::{AbortHandle, JoinError, JoinHandle};

@@ -9,6 +9,7 @@ mod lane;
 mod net;
 mod pipe;
 mod ring;
+mod schedule;
 mod services;
 mod slot;
 mod task;
@@ -21,6 +22,7 @@ mod wheel;
 pub use builder::{Run, Sim, SimBuilder};
 pub use net::{Fault, FaultKind, Link, Links, Network, When};
 pub use pipe::Pipe;
+pub use schedule::{Choice, Choices, ChoicesError, Schedule};
 pub use services::{EndpointInUse, Simulation};
 pub use trace::{Cause, Event, EventSink, TaskStart};
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::core::{Core, Settings};
 use super::net::Network;
+use super::schedule::Schedule;
 use super::trace::EventSink;
 use crate::live::World;
 use crate::local::Locals;
@@ -42,6 +43,7 @@ impl Sim {
                 max_tasks: usize::MAX,
                 network: Network::Direct,
                 interrupt: Interrupt::default(),
+                schedule: None,
                 watchdog: Watchdog::default(),
                 replay: None,
             },
@@ -165,6 +167,12 @@ impl SimBuilder {
     /// run is what it is without it.
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.settings.interrupt = interrupt;
+        self
+    }
+
+    /// Sets the order of what is due at one instant. Default: first in, first out.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.settings.schedule = Some(schedule);
         self
     }
 

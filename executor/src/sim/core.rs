@@ -22,6 +22,7 @@ use super::digest::Digest;
 use super::inbox::Inbox;
 use super::net::{Network, Roads};
 use super::ring::Rings;
+use super::schedule::Schedule;
 use super::services::Services;
 use super::slot::{ABORTED, BY_OUTSIDE, DAEMON, DONE, HANDLE, QUEUED, Slots, Start, Target};
 use super::ticket::Tickets;
@@ -87,6 +88,7 @@ pub(super) struct Settings {
     pub(super) max_tasks: usize,
     pub(super) network: Network,
     pub(super) interrupt: Interrupt,
+    pub(super) schedule: Option<Schedule>,
     pub(super) watchdog: Watchdog,
     /// The command that repeats the run, where it was said.
     pub(super) replay: Option<String>,
@@ -161,7 +163,7 @@ impl Core {
     pub(super) fn new(settings: Settings, locals: Locals, world: Option<Rc<World>>) -> Self {
         let id = Id::next();
         let state = State {
-            rings: Rings::new(),
+            rings: Rings::new(settings.schedule.clone()),
             wheel: Wheel::new(),
             slots: Slots::new(id),
             tickets: Tickets::new(),

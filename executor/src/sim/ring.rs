@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use super::schedule::{Chosen, Schedule, Shuffle};
 use crate::Class;
 
 const CLASSES: usize = 4;
@@ -12,16 +13,23 @@ const ALL: [Class; CLASSES] = [Class::Engine, Class::Transport, Class::Task, Cla
 pub(super) struct Rings {
     rings: [VecDeque<u32>; CLASSES],
     occupied: u8,
+    /// Has what becomes due go before others, where that was asked for.
+    shuffle: Option<Box<Shuffle>>,
 }
 
 impl Rings {
-    pub(super) fn new() -> Self {
-        Rings { rings: std::array::from_fn(|_| VecDeque::new()), occupied: 0 }
+    pub(super) fn new(schedule: Option<Schedule>) -> Self {
+        let shuffle = schedule.map(|schedule| Box::new(Shuffle::new(schedule)));
+        Rings { rings: std::array::from_fn(|_| VecDeque::new()), occupied: 0, shuffle }
     }
 
     #[inline]
     pub(super) fn push(&mut self, class: Class, slot: u32) {
-        self.rings[class as usize].push_back(slot);
+        let ring = &mut self.rings[class as usize];
+        match &mut self.shuffle {
+            None => ring.push_back(slot),
+            Some(shuffle) => shuffle.insert(ring, slot),
+        }
         self.occupied |= 1 << class as u8;
     }
 
@@ -37,5 +45,10 @@ impl Rings {
             self.occupied &= self.occupied - 1;
         }
         Some((ALL[class], slot))
+    }
+
+    /// Returns what a schedule chose for a slot that was popped.
+    pub(super) fn chosen(&mut self, slot: u32) -> Option<Chosen> {
+        self.shuffle.as_mut()?.take(slot)
     }
 }

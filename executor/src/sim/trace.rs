@@ -5,7 +5,7 @@ use std::panic::Location;
 use rustc_hash::FxHashMap;
 
 use crate::watch::Autopsy;
-use crate::{Class, Instant};
+use crate::{Choice, Class, Instant};
 
 /// Sees every task and every event of a run, in order. See [`SimBuilder::trace`](crate::SimBuilder::trace).
 ///
@@ -50,6 +50,8 @@ pub struct Event {
     pub aborted: bool,
     /// What made it due.
     pub cause: Cause,
+    /// What it was chosen from, in a run with a [`Schedule`](crate::Schedule), where there was a choice.
+    pub choice: Option<Choice>,
     /// The digest of the run with this event taken in.
     pub digest: u64,
 }

@@ -372,14 +372,18 @@ impl State {
             }
             let place = slot.place;
             self.digest.event(now, u64::from(slot.task) << 3 | (class as u64) << 1 | u64::from(aborted));
+            let task = slot.task;
             if let Some(trace) = &mut self.trace {
+                let chosen = self.rings.chosen(index);
                 trace.executed(Event {
                     number: self.events,
                     at: Instant::from_nanos(now),
-                    task: slot.task,
+                    task,
                     class,
                     aborted,
                     cause: Cause::Outside,
+                    // Whom it went before is still due.
+                    choice: chosen.map(|chosen| chosen.of_tasks(|slot| self.slots.at(slot).task)),
                     digest: self.digest.value(),
                 });
             }
