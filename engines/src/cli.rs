@@ -3,7 +3,9 @@
 mod diff;
 mod engines;
 mod explain;
+mod explore;
 mod failure;
+mod host;
 mod output;
 mod replay;
 mod run;
@@ -14,7 +16,9 @@ mod workload;
 pub use diff::DiffArgs;
 pub use engines::{EnginesArgs, ServerArgs};
 pub use explain::ExplainArgs;
+pub use explore::ExploreArgs;
 pub use failure::Failure;
+pub use host::HostArgs;
 pub use output::{print, print_failure};
 pub use replay::ReplayArgs;
 pub use run::{RunArgs, execute};
@@ -37,7 +41,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a result could not be written; 2 wrong arguments or input; \
-3 a replay or a journal differs; \
+3 a replay, a journal or a schedule differs, or `--check` found something; \
 130 interrupted by SIGINT, 143 by SIGTERM";
 
 /// What `lockstep` can do.
@@ -55,6 +59,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Name the first difference of two recorded runs, and what led to it.
     Diff(DiffArgs),
+    /// Run a scenario under other orders of what is due at one instant: does any decision depend on them?
+    Explore(ExploreArgs),
     /// Turn a recorded run into a trace to look at.
     Trace(TraceArgs),
 }

@@ -87,6 +87,7 @@ pub fn simulate(
         result?;
     }
     let report = run.report;
+    let clean = report.is_clean();
     let mut findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     if !matches!(report.outcome, Outcome::Completed | Outcome::Interrupted) {
         findings.insert(0, format!("the run did not complete: {}", report.outcome));
@@ -98,6 +99,7 @@ pub fn simulate(
         simulated: report.now - Instant::ZERO,
         wall: Duration::ZERO,
         engines: engines.iter().zip(requests).map(|(engine, requests)| engine.totals(requests)).collect(),
+        clean,
         findings,
         interrupted: None,
     })

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Workload(args) => args.run(),
         Command::Replay(args) => args.run(),
         Command::Diff(args) => args.run(),
+        Command::Explore(args) => args.run(),
         Command::Trace(args) => args.run(),
     };
     match done {

@@ -84,12 +84,7 @@ fn step(at: Instant, event: EventRecord, chain: &Chain) -> String {
 
 fn decision(body: &[u8]) -> String {
     match DecisionRecord::decode(body) {
-        Ok(DecisionRecord { request, endpoint, error, .. }) if endpoint.is_empty() => {
-            format!("request {request} is refused: {error}")
-        }
-        Ok(DecisionRecord { request, endpoint, candidates, .. }) => {
-            format!("request {request} goes to {endpoint}, of {candidates}")
-        }
+        Ok(decision) => decision.to_string(),
         Err(error) => format!("a decision that cannot be read: {error}"),
     }
 }

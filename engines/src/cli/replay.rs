@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use executor::journal::{Checkpoint, End, Kind, Reader};
-use executor::{Event, EventSink, Instant, Sim, TaskStart};
+use executor::{Event, EventSink, Instant, TaskStart};
 use prost::Message;
 
 use super::{Cli, Command, Failure, execute, print};
@@ -174,7 +174,7 @@ impl ReplayArgs {
         let mut digest = None;
         let (watching, deciding, until) = (Rc::clone(&watch), Rc::clone(&decisions), self.until);
         execute(&args, |plan, workload, _| {
-            let sim = Sim::builder().trace(Shared(watching));
+            let sim = args.host.builder().trace(Shared(watching));
             let sim = until.into_iter().fold(sim, executor::SimBuilder::max_events);
             let end = cluster::simulate(sim, plan, plan.router.config()?, workload, deciding)?;
             digest = Some(end.digest);

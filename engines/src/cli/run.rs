@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
-use executor::{Interrupt, Signal, Sim};
+use executor::{Interrupt, Signal};
 use router::embed::RouterConfig;
 
 use super::source::{SourceArgs, flag};
-use super::{Failure, print};
+use super::{Failure, HostArgs, print};
 use crate::InputError;
 use crate::cluster;
 use crate::input_file;
@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Write a journal of the run into this folder: for `lockstep replay`, `diff` and `trace`
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
+    /// How it is hosted.
+    #[command(flatten)]
+    pub host: HostArgs,
 }
 
 impl RunArgs {
@@ -94,11 +97,11 @@ impl RunArgs {
     pub fn run(&self) -> Result<(), Failure> {
         let interrupt =
             Interrupt::catch().map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
-        let mut unrecorded = None;
+        let (mut unrecorded, mut sound) = (None, true);
         let done = execute(self, |plan, workload, observer| {
             let config = plan.router.config()?;
             let clock = WallClock::start();
-            let sim = Sim::builder().interrupt(interrupt.clone());
+            let sim = self.host.builder().interrupt(interrupt.clone()).replay(self.repeat(plan.seed));
             let recording = self.recording(plan.seed, &observer)?;
             let end = match &recording {
                 None => cluster::simulate(sim, plan, config, workload, observer)?,
@@ -111,6 +114,7 @@ impl RunArgs {
             if let Some(tape) = recording {
                 unrecorded = tape.finish(&end).err();
             }
+            sound = end.clean;
             Ok(end)
         })?;
         print(&format!("{}\n", done.screen))?;
@@ -121,6 +125,9 @@ impl RunArgs {
         match (done.interrupted, done.unwritten) {
             (Some(signal), _) => Err(Failure::interrupted(signal)),
             (None, Some(error)) => Err(Failure::lost_output(error)),
+            (None, None) if self.host.check && !sound => {
+                Err(Failure::differing("the watchdog found what `--check` does not let pass"))
+            }
             (None, None) => Ok(()),
         }
     }
@@ -168,6 +175,7 @@ impl RunArgs {
         if self.allow_experimental_plugins {
             words.push("--allow-experimental-plugins".to_owned());
         }
+        words.extend(self.host.words());
         words
     }
 }

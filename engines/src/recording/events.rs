@@ -15,6 +15,11 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// Returns the record of a task.
+    pub fn new(task: &TaskStart) -> Self {
+        TaskRecord { number: task.number, name: task.name.to_owned(), place: task.place.to_string() }
+    }
+
     pub(super) fn encode(task: &TaskStart, out: &mut Vec<u8>) {
         put_varint(out, task.number.into());
         put_varint(out, task.name.len() as u64);
@@ -49,6 +54,12 @@ const OUTSIDE: u64 = 0;
 const TIMER: u64 = 1;
 
 impl EventRecord {
+    /// Returns the record of an event.
+    pub fn new(event: &Event) -> Self {
+        let &Event { number, task, aborted, cause, .. } = event;
+        EventRecord { number, task, aborted, cause }
+    }
+
     pub(super) fn encode(event: &Event, out: &mut Vec<u8>) {
         put_varint(out, event.number);
         put_varint(out, u64::from(event.task) << 1 | u64::from(event.aborted));

@@ -1,6 +1,7 @@
 //! Taking a recording of a simulation.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -42,6 +43,16 @@ impl DecisionRecord {
         };
         let candidates = decision.candidates as u64;
         DecisionRecord { request: decision.request, candidates, endpoint, error }
+    }
+}
+
+impl fmt::Display for DecisionRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DecisionRecord { request, candidates, endpoint, error } = self;
+        match endpoint.as_str() {
+            "" => write!(f, "request {request} is refused: {error}"),
+            endpoint => write!(f, "request {request} goes to {endpoint}, of {candidates}"),
+        }
     }
 }
 

@@ -110,6 +110,8 @@ pub struct RunEnd {
     pub wall: Duration,
     /// The engines, in the order of the cluster.
     pub engines: Vec<EngineTotals>,
+    /// Whether it came to its end and the watchdog found nothing but what is informational.
+    pub clean: bool,
     /// What the watchdog found.
     pub findings: Vec<String>,
     /// The signal that ended the run before its end, if one did.

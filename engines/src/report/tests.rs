@@ -57,6 +57,7 @@ fn run_end() -> RunEnd {
         simulated: Duration::from_secs(10),
         wall: Duration::from_millis(100),
         engines: vec![engine("engine-0", 3, 1), engine("engine-1", 0, 0)],
+        clean: true,
         findings: vec![],
         interrupted: None,
     }
