@@ -80,7 +80,7 @@ pub fn simulate(
             };
             let watch = Rc::clone(&watch);
             let client = Client::new(&rt, router_address(), model.unwrap_or_default(), form, watch);
-            inject(&rt, workload, client).await
+            inject(&rt, world, workload, client).await
         }
     });
     if let Some(result) = run.output {
@@ -254,7 +254,12 @@ fn router_address() -> Endpoint {
 ///
 /// # Errors
 /// When the workload breaks off, or the cluster falls too far behind it; every client then goes away.
-async fn inject(rt: &Rt, workload: Workload, client: Client) -> Result<(), SimulationError> {
+async fn inject(
+    rt: &Rt,
+    world: Simulation,
+    workload: Workload,
+    client: Client,
+) -> Result<(), SimulationError> {
     let watch = client.watch();
     let (give_up, given_up) = rt.watch(false);
     let mut open = Vec::new();
@@ -278,7 +283,7 @@ async fn inject(rt: &Rt, workload: Workload, client: Client) -> Result<(), Simul
         while rt.timeout(STALL, &mut exchange).await.is_err() {
             let now = watch.progress();
             if now == before {
-                give_up.send(true);
+                world.give_up(format!("nothing happened to any request for {} s", STALL.as_secs()));
             }
             before = now;
         }

@@ -69,8 +69,8 @@ pub use park::{Abandoned, Park, Unpark, Why};
 pub use real::{Interrupt, Real, RealBuilder, Server, Signal, termination};
 pub use rt::Rt;
 pub use sim::{
-    Cause, Choice, Choices, ChoicesError, EndpointInUse, Event, EventSink, Fault, FaultKind, Link, Links,
-    Network, Pipe, Run, Schedule, Sim, SimBuilder, Simulation, TaskStart, When,
+    Cause, Choice, ChoiceError, ChoiceId, Choices, EndpointInUse, Event, EventSink, Fault, FaultKind, Link,
+    Links, Network, Pipe, Run, Schedule, Sim, SimBuilder, Simulation, TaskStart, When,
 };
 pub use stream::Stream;
 pub use task::{AbortHandle, JoinError, JoinHandle};

@@ -22,7 +22,7 @@ mod wheel;
 pub use builder::{Run, Sim, SimBuilder};
 pub use net::{Fault, FaultKind, Link, Links, Network, When};
 pub use pipe::Pipe;
-pub use schedule::{Choice, Choices, ChoicesError, Schedule};
+pub use schedule::{Choice, ChoiceError, ChoiceId, Choices, Schedule};
 pub use services::{EndpointInUse, Simulation};
 pub use trace::{Cause, Event, EventSink, TaskStart};
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use executor::{Choices, Exploration, Rt, Schedule, Sim, SimBuilder, explore};
+use executor::{ChoiceId, Choices, Exploration, Instant, Rt, Schedule, Sim, SimBuilder, explore};
 
 #[path = "support/support.rs"]
 mod support;
@@ -39,7 +39,7 @@ fn swapped(order: &[(u64, char)]) -> Vec<u64> {
 fn a_schedule_permutes_an_instant_and_no_schedule_nor_an_empty_one_does() {
     let fifo = pairs(Sim::builder());
     assert_eq!(swapped(&fifo), Vec::<u64>::new());
-    assert_eq!(pairs(Sim::builder().schedule(Schedule::new(1).only(Choices::default()))), fifo);
+    assert_eq!(pairs(Sim::builder().schedule(Schedule::new(1).only(Choices::from_iter([])))), fifo);
 
     let one = pairs(Sim::builder().schedule(Schedule::new(1)));
     assert_eq!(one, pairs(Sim::builder().schedule(Schedule::new(1))), "the schedule is in the seed");
@@ -61,14 +61,15 @@ fn an_empty_schedule_has_the_digest_of_no_schedule_and_another_order_has_another
         run.report.digest
     };
     let fifo = digest(Sim::builder());
-    assert_eq!(digest(Sim::builder().schedule(Schedule::new(7).only(Choices::default()))), fifo);
+    assert_eq!(digest(Sim::builder().schedule(Schedule::new(7).only(Choices::from_iter([])))), fifo);
     assert_ne!(digest(Sim::builder().schedule(Schedule::new(7))), fifo);
 }
 
 #[test]
 fn the_first_choices_alone_give_the_same_run_up_to_there() {
     let whole = swapped(&pairs(Sim::builder().schedule(Schedule::new(3))));
-    let first = swapped(&pairs(Sim::builder().schedule(Schedule::new(3).only("1-20".parse().unwrap()))));
+    let early: Choices = (1..=20).map(|ms| ChoiceId { at: Instant::ZERO + MS * ms, number: 1 }).collect();
+    let first = swapped(&pairs(Sim::builder().schedule(Schedule::new(3).only(early))));
     let expected: Vec<u64> = whole.into_iter().filter(|pair| *pair < 20).collect();
     assert!(!expected.is_empty());
     assert_eq!(first, expected);
@@ -95,7 +96,7 @@ fn a_planted_race_is_found_and_cut_down_to_its_one_choice() {
     let dependence = found.dependence.expect("a race");
     assert_eq!(dependence.observed, Some((17, 'b')));
     let [swap] = dependence.swaps.as_slice() else { panic!("one choice: {dependence}") };
-    assert_eq!((swap.at - executor::Instant::ZERO, swap.choice.number, swap.choice.due), (MS * 18, 18, 1));
+    assert_eq!((swap.choice.id.at - Instant::ZERO, swap.choice.id.number, swap.choice.due), (MS * 18, 1, 1));
     assert!(swap.task.contains("\"right\"") && swap.before.contains("\"left\""), "{swap}");
     assert!(swap.task.contains("explore.rs"), "the place of the task: {swap}");
 
@@ -113,7 +114,7 @@ fn a_race_that_takes_two_choices_keeps_both() {
         swapped.contains(&4) && swapped.contains(&31)
     };
     let dependence = explore(60, race).dependence.expect("a race");
-    let at: Vec<_> = dependence.swaps.iter().map(|swap| swap.at.as_nanos() / 1_000_000).collect();
+    let at: Vec<_> = dependence.swaps.iter().map(|swap| swap.choice.id.at.as_nanos() / 1_000_000).collect();
     assert_eq!(at, [5, 32], "{dependence}");
 }
 

@@ -9,11 +9,11 @@ use executor::{FindingKind, Outcome, Rt, Sim, Why};
 
 #[path = "support/support.rs"]
 mod support;
-use support::Yield;
+use support::{Yield, reporting};
 
 #[test]
 fn a_task_that_nothing_can_wake_is_found_at_once() {
-    let run = Sim::new(3).run(async |rt: Rt| {
+    let run = reporting(3).run(async |rt: Rt| {
         rt.sleep(Duration::from_millis(2)).await;
         rt.daemon("zombie", pending::<()>());
         rt.sleep(Duration::from_secs(1)).await;
@@ -31,7 +31,7 @@ fn a_task_that_nothing_can_wake_is_found_at_once() {
 
 #[test]
 fn waits_of_every_kind_are_registered() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         let (_park, _unpark) = rt.park(Why::new("test"));
         let (_one, one) = rt.oneshot::<u8>();
         let (full, mut full_rx) = rt.mpsc(1);
@@ -99,7 +99,7 @@ fn a_deadlock_names_tasks_with_what_they_wait_for_where_and_since_when() {
 
 #[test]
 fn a_task_that_joins_itself_is_a_zombie() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         let (tx, rx) = rt.oneshot();
         let task = rt.spawn("joins itself", async move {
             let own: executor::JoinHandle<()> = rx.await.unwrap();
@@ -125,7 +125,7 @@ fn a_stream_opened_twice_names_both_places() {
 
 #[test]
 fn a_report_keeps_a_hundred_findings_and_counts_the_rest() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         for _ in 0..150 {
             rt.daemon("zombie", pending::<()>());
         }

@@ -9,7 +9,7 @@ use executor::{Class, Instant, Missed, Rt, Sim};
 
 #[path = "support/support.rs"]
 mod support;
-use support::{Log, Yield};
+use support::{Log, Yield, reporting};
 
 fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
@@ -130,7 +130,7 @@ fn granularity_rounds_deadlines_up() {
 fn several_wakes_are_one_poll() {
     let polls = Rc::new(RefCell::new(0));
     let counted = polls.clone();
-    Sim::new(0)
+    reporting(0)
         .run(async move |rt: Rt| {
             let waker = Rc::new(RefCell::new(None));
             let kept = waker.clone();

@@ -6,7 +6,7 @@ use executor::{FindingKind, Outcome, Rt, Sim};
 
 #[path = "support/support.rs"]
 mod support;
-use support::Yield;
+use support::{Yield, reporting};
 
 struct PanicsOnDrop;
 
@@ -28,7 +28,7 @@ fn a_panic_that_is_joined_is_no_finding() {
 
 #[test]
 fn a_panic_that_nobody_joins_is_a_finding_with_task_and_place() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         rt.sleep(Duration::from_millis(5)).await;
         drop(rt.spawn("panics alone", async { panic!("unseen") }));
         rt.sleep(Duration::from_secs(1)).await;

@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use executor::{FindingKind, Outcome, Rt, Sim, Why};
 
+#[path = "support/support.rs"]
+mod support;
+use support::reporting;
+
 const NANO: Duration = Duration::from_nanos(1);
 
 type Kept = Rc<RefCell<Option<Waker>>>;
@@ -33,7 +37,7 @@ fn keeps_waker() -> (Kept, impl Future<Output = ()>) {
 
 #[test]
 fn a_stale_waker_of_a_slot_in_use_again_wakes_nobody() {
-    Sim::new(0)
+    reporting(0)
         .run(async |rt: Rt| {
             let (kept, future) = keeps_waker();
             let first = rt.spawn_local("first", future);
@@ -63,7 +67,7 @@ fn a_stale_waker_of_a_slot_in_use_again_wakes_nobody() {
 #[test]
 fn a_waker_may_outlive_its_executor() {
     let (kept, future) = keeps_waker();
-    let run = Sim::new(0).run(move |_| future);
+    let run = reporting(0).run(move |_| future);
     assert_eq!(run.report.outcome, Outcome::Deadlock);
     let waker = kept.borrow_mut().take().unwrap();
     let again = waker.clone();
@@ -78,7 +82,7 @@ fn a_waker_may_outlive_its_executor() {
 
 #[test]
 fn a_wake_from_another_thread_arrives_and_is_a_finding() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         let (kept, future) = keeps_waker();
         let task = rt.spawn_local("woken from outside", future);
         rt.sleep(NANO).await;
@@ -95,7 +99,7 @@ fn a_wake_from_another_thread_arrives_and_is_a_finding() {
 
 #[test]
 fn an_unpark_from_another_thread_arrives_and_is_a_finding() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         let (park, unpark) = rt.park(Why::new("outside"));
         let task = rt.spawn("parked", park);
         rt.sleep(NANO).await;
@@ -108,7 +112,7 @@ fn an_unpark_from_another_thread_arrives_and_is_a_finding() {
 
 #[test]
 fn clones_dropped_on_another_thread_are_counted_but_no_finding() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         let (kept, future) = keeps_waker();
         drop(rt.daemon("loses its waker elsewhere", future));
         rt.sleep(NANO).await;
@@ -123,7 +127,7 @@ fn clones_dropped_on_another_thread_are_counted_but_no_finding() {
 
 #[test]
 fn a_nested_executor_wakes_the_outer_task_through_its_inbox() {
-    let run = Sim::new(0).run(async |rt: Rt| {
+    let run = reporting(0).run(async |rt: Rt| {
         let (kept, future) = keeps_waker();
         let task = rt.spawn_local("outer", future);
         rt.sleep(NANO).await;

@@ -7,7 +7,7 @@ pub struct HostArgs {
     /// Permute the order of what is due at one instant, from this seed, instead of first in, first out
     #[arg(long, value_name = "N")]
     pub schedule_seed: Option<u64>,
-    /// Permute only these choices of the schedule: numbers and ranges, as in 1-500,733
+    /// Permute only these choices of the schedule, as `lockstep explore` names them: 5.999000000/2 is the second at 5.999 s
     #[arg(long, value_name = "CHOICES", requires = "schedule_seed")]
     pub schedule_choices: Option<Choices>,
     /// End the run at the first thing that the watchdog finds, with exit code 3

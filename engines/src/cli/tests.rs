@@ -106,7 +106,7 @@ fn a_number_of_engines_needs_one_group() {
 #[test]
 fn the_line_that_repeats_a_run_is_read_back_as_the_same_arguments() {
     let line = "s.yaml --trace t.jsonl --config c.yaml --engines 2 --model m --gpu g --tp 2 --rate-scale 1.5 \
-                --requests 9 --seed 3 --schedule-seed 7 --schedule-choices 1-4,9 --check";
+                --requests 9 --seed 3 --schedule-seed 7 --schedule-choices 0/4,1.5/9 --check";
     let args = run_args(line);
     let repeat = args.repeat(3);
     assert_eq!(run_args(repeat.strip_prefix("lockstep run ").unwrap()), args);

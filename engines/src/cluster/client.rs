@@ -65,7 +65,7 @@ impl Client {
         let given_up = pin!(give_up.changed());
         open.end = Some(match select(sent, given_up).await {
             Either::Left((sent, _)) => sent,
-            Either::Right(_) => Err("the run made no progress any more".to_owned()),
+            Either::Right(_) => Err("the run was given up".to_owned()),
         });
     }
 

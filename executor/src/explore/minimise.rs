@@ -1,6 +1,6 @@
 use super::Dependence;
 use super::story::{Story, Swap};
-use crate::{Choices, Schedule, Sim, SimBuilder};
+use crate::{ChoiceId, Choices, Schedule, Sim, SimBuilder};
 
 /// Runs that dropping single choices may take; what is left then is the answer.
 const MOST_RUNS: usize = 2000;
@@ -12,17 +12,20 @@ pub(super) fn dependence<T: PartialEq>(
     run: &impl Fn(SimBuilder) -> T,
 ) -> Dependence<T> {
     let (_, swaps) = told(Schedule::new(seed), run);
-    let of = |choices: &[u64]| Schedule::new(seed).only(choices.iter().copied().collect::<Choices>());
-    let differs = |choices: &[u64]| run(Sim::builder().schedule(of(choices))) != *expected;
-    let choices = numbers(&swaps);
+    let of = |choices: &[ChoiceId]| Schedule::new(seed).only(choices.iter().copied().collect::<Choices>());
+    let differs = |choices: &[ChoiceId]| run(Sim::builder().schedule(of(choices))) != *expected;
+    let choices = ids(&swaps);
     let needed = needed(shortest_prefix(&choices, differs), differs);
     let (observed, swaps) = told(of(&needed), run);
     // A task that may overtake others does not always.
-    Dependence { schedule: of(&numbers(&swaps)), observed, swaps }
+    Dependence { schedule: of(&ids(&swaps)), observed, swaps }
 }
 
-fn numbers(swaps: &[Swap]) -> Vec<u64> {
-    swaps.iter().map(|swap| swap.choice.number).collect()
+/// The choices, in the order in which they are made: who chose later may have its turn earlier.
+fn ids(swaps: &[Swap]) -> Vec<ChoiceId> {
+    let mut ids: Vec<ChoiceId> = swaps.iter().map(|swap| swap.choice.id).collect();
+    ids.sort_unstable();
+    ids
 }
 
 /// Returns what the run gives, and where it left first in, first out.
@@ -33,7 +36,7 @@ fn told<T>(schedule: Schedule, run: &impl Fn(SimBuilder) -> T) -> (T, Vec<Swap>)
 }
 
 /// Returns a prefix that differs and would not without its last choice. The whole differs, the empty one does not.
-fn shortest_prefix(choices: &[u64], differs: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+fn shortest_prefix<C: Copy>(choices: &[C], differs: impl Fn(&[C]) -> bool) -> Vec<C> {
     let (mut same, mut differing) = (0, choices.len());
     while differing - same > 1 {
         let middle = same + (differing - same) / 2;
@@ -47,7 +50,7 @@ fn shortest_prefix(choices: &[u64], differs: impl Fn(&[u64]) -> bool) -> Vec<u64
 }
 
 /// Drops choices as long as the rest differs: large parts first, single ones in the end.
-fn needed(mut choices: Vec<u64>, differs: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+fn needed<C: Copy>(mut choices: Vec<C>, differs: impl Fn(&[C]) -> bool) -> Vec<C> {
     let mut runs = 0;
     let mut part = choices.len() / 2;
     while part > 0 && choices.len() > 1 {

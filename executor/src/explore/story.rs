@@ -3,17 +3,15 @@ use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
 
-use crate::{Choice, Event, EventSink, Instant, TaskStart};
+use crate::{Choice, Event, EventSink, TaskStart};
 
 /// A task that went before others that were due already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swap {
-    /// When it had its turn.
-    pub at: Instant,
     /// The event that its turn was.
     pub event: u64,
-    /// The choice.
+    /// The choice, and with it when.
     pub choice: Choice,
     /// The task, by number, name and place.
     pub task: String,
@@ -23,8 +21,8 @@ pub struct Swap {
 
 impl fmt::Display for Swap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Swap { at, event, choice: Choice { number, due, overtaken, .. }, task, before } = self;
-        write!(f, "choice {number} at {at}, event {event}: {task} goes ")?;
+        let Swap { event, choice: Choice { id, due, overtaken, .. }, task, before } = self;
+        write!(f, "choice {id}, event {event}: {task} goes ")?;
         if *due > 1 {
             write!(f, "before {overtaken} of the {due} others that are due, directly ")?;
         }
@@ -64,6 +62,6 @@ impl EventSink for Story {
             None => format!("task {task}"),
         };
         let (task, before) = (named(event.task), named(before));
-        told.swaps.push(Swap { at: event.at, event: event.number, choice, task, before });
+        told.swaps.push(Swap { event: event.number, choice, task, before });
     }
 }

@@ -31,7 +31,7 @@ impl Sim {
         Self::builder().seed(seed).build()
     }
 
-    /// Returns a builder: seed 0, epoch 2000-01-01, exact timers, no limits.
+    /// Returns a builder: seed 0, epoch 2000-01-01, exact timers, no limits, a strict watchdog.
     pub fn builder() -> SimBuilder {
         SimBuilder {
             settings: Settings {
@@ -176,7 +176,7 @@ impl SimBuilder {
         self
     }
 
-    /// Sets what becomes of findings. Default: [`Policy::Report`].
+    /// Sets what becomes of findings. Default: [`Policy::Strict`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.settings.watchdog.policy = policy;
         self
@@ -204,6 +204,8 @@ impl SimBuilder {
     /// Lets `world` drive the run.
     pub(crate) fn in_world(mut self, world: Rc<World>) -> Sim {
         self.world = Some(world);
+        // What has no end in sight goes on whatever is found.
+        self.settings.watchdog.policy = Policy::Report;
         self.build()
     }
 

@@ -318,6 +318,15 @@ impl Core {
         self.state.borrow_mut().digest.event(self.now().as_nanos(), value);
     }
 
+    /// Ends the run behind this event as one that does not get on.
+    pub(super) fn give_up(&self, why: String) {
+        let state = &mut *self.state.borrow_mut();
+        if state.stop.is_none() {
+            state.stop = Some(Outcome::Starvation);
+            state.pulse.given_up = Some(why);
+        }
+    }
+
     pub(super) fn events(&self) -> u64 {
         self.state.borrow().events
     }

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::schedule::{Chosen, Schedule, Shuffle};
-use crate::Class;
+use crate::{Class, Instant};
 
 const CLASSES: usize = 4;
 const ALL: [Class; CLASSES] = [Class::Engine, Class::Transport, Class::Task, Class::Ticker];
@@ -45,6 +45,13 @@ impl Rings {
             self.occupied &= self.occupied - 1;
         }
         Some((ALL[class], slot))
+    }
+
+    /// From here on it is `now`.
+    pub(super) fn enter(&mut self, now: Instant) {
+        if let Some(shuffle) = &mut self.shuffle {
+            shuffle.enter(now);
+        }
     }
 
     /// Returns what a schedule chose for a slot that was popped.

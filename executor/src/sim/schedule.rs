@@ -1,23 +1,22 @@
 //! Other orders of what is due at one instant than first in, first out.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use rustc_hash::FxHashMap;
 
-use crate::Stream;
+use crate::{Instant, Stream};
 
 /// An order in which tasks of one class that are due at one instant have their turns.
 ///
 /// Without a schedule they have them first in, first out. With one, a task that becomes due while others of its class are
-/// is a *choice*: it may go before any number of them. Choices are numbered from 1 on, and those that the schedule permutes
-/// draw that number uniformly, so that every order of an instant comes up.
+/// is a *choice*: it may go before any number of them. Choices that the schedule permutes draw that number uniformly, so
+/// that every order of an instant comes up.
 ///
 /// # Determinism
-/// A draw is a function of the schedule's seed and the number of the choice alone, so two schedules that permute the same
-/// first choices give the same run up to there. No stream of the run is touched.
+/// A draw is a function of the schedule's seed and the [`ChoiceId`] alone, so two schedules that permute the same first
+/// choices give the same run up to there. No stream of the run is touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,
@@ -27,7 +26,7 @@ pub struct Schedule {
 impl Schedule {
     /// Returns the schedule `seed`, which permutes every choice.
     pub fn new(seed: u64) -> Self {
-        Schedule { seed, choices: Choices::all() }
+        Schedule { seed, choices: Choices(None) }
     }
 
     /// Permutes these choices only; at the others the task goes last.
@@ -47,85 +46,98 @@ impl Schedule {
     }
 }
 
-/// A set of choices of a [`Schedule`], by their numbers; displays and parses as in `1-500,733`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choices {
-    /// In order, disjoint, none empty, none beside the next.
-    ranges: Vec<RangeInclusive<u64>>,
+/// Names a choice of a run: the instant, and its number there, from 1 on; displays and parses as in `5.999000000/2`, with
+/// the instant in seconds.
+///
+/// What is chosen at one instant renames no choice of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChoiceId {
+    /// When it is made.
+    pub at: Instant,
+    /// Its number at that instant.
+    pub number: u32,
 }
+
+/// A set of choices of a [`Schedule`]; displays and parses as their names between commas, and `all`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices(Option<BTreeSet<ChoiceId>>);
 
 impl Choices {
-    /// Returns the set of all choices.
-    pub fn all() -> Self {
-        Choices { ranges: vec![1..=u64::MAX] }
-    }
-
-    /// Returns whether `number` is among them.
-    pub fn contains(&self, number: u64) -> bool {
-        let before = self.ranges.partition_point(|range| *range.end() < number);
-        self.ranges.get(before).is_some_and(|range| range.contains(&number))
-    }
-
-    fn from_ranges(mut ranges: Vec<RangeInclusive<u64>>) -> Self {
-        ranges.sort_unstable_by_key(|range| *range.start());
-        let mut merged: Vec<RangeInclusive<u64>> = Vec::new();
-        for range in ranges {
-            match merged.last_mut() {
-                Some(last) if *range.start() <= last.end().saturating_add(1) => {
-                    *last = *last.start()..=*last.end().max(range.end());
-                }
-                _ => merged.push(range),
-            }
-        }
-        Choices { ranges: merged }
+    /// Returns whether `choice` is among them.
+    pub fn contains(&self, choice: ChoiceId) -> bool {
+        self.0.as_ref().is_none_or(|choices| choices.contains(&choice))
     }
 }
 
-impl FromIterator<u64> for Choices {
-    fn from_iter<I: IntoIterator<Item = u64>>(numbers: I) -> Self {
-        Choices::from_ranges(numbers.into_iter().map(|number| number..=number).collect())
+impl FromIterator<ChoiceId> for Choices {
+    fn from_iter<I: IntoIterator<Item = ChoiceId>>(choices: I) -> Self {
+        Choices(Some(choices.into_iter().collect()))
+    }
+}
+
+impl fmt::Display for ChoiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.at.as_nanos();
+        write!(f, "{}.{:09}/{}", nanos / 1_000_000_000, nanos % 1_000_000_000, self.number)
     }
 }
 
 impl fmt::Display for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, range) in self.ranges.iter().enumerate() {
+        let Some(choices) = &self.0 else { return f.write_str("all") };
+        for (index, choice) in choices.iter().enumerate() {
             let separator = if index > 0 { "," } else { "" };
-            match (range.start(), range.end()) {
-                (first, last) if first == last => write!(f, "{separator}{first}")?,
-                (first, last) => write!(f, "{separator}{first}-{last}")?,
-            }
+            write!(f, "{separator}{choice}")?;
         }
         Ok(())
     }
 }
 
-impl FromStr for Choices {
-    type Err = ChoicesError;
+impl FromStr for ChoiceId {
+    type Err = ChoiceError;
 
-    fn from_str(text: &str) -> Result<Self, ChoicesError> {
-        let range = |part: &str| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let number = |text: &str| text.trim().parse().ok().filter(|number| *number > 0);
-            let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(first..=last)
-        };
-        let ranges = text.split(',').map(|part| range(part).ok_or_else(|| ChoicesError(part.to_owned())));
-        Ok(Choices::from_ranges(ranges.collect::<Result<_, _>>()?))
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
+        choice(text.trim()).ok_or_else(|| ChoiceError(text.to_owned()))
     }
 }
 
-/// A set of choices that cannot be read.
+fn choice(text: &str) -> Option<ChoiceId> {
+    let (seconds, number) = text.split_once('/')?;
+    let (whole, part) = seconds.split_once('.').unwrap_or((seconds, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || !digits(number) || part.len() > 9 {
+        return None;
+    }
+    let nanos: u64 = format!("{part:0<9}").parse().ok()?;
+    let at = whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+    let number = number.parse().ok().filter(|number| *number > 0)?;
+    Some(ChoiceId { at: Instant::from_nanos(at), number })
+}
+
+impl FromStr for Choices {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
+        match text {
+            "all" => Ok(Choices(None)),
+            text => text.split(',').map(str::parse).collect(),
+        }
+    }
+}
+
+/// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no choice; accepted: numbers from 1 on and ranges of them, as in 1-500,733")]
-pub struct ChoicesError(String);
+#[error(
+    "{0:?} is no choice; accepted: the instant in seconds and a number there from 1 on, as in 5.999000000/2"
+)]
+pub struct ChoiceError(String);
 
 /// Where a task that became due went among others, in a run with a [`Schedule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Choice {
-    /// Its number; the first is 1.
-    pub number: u64,
+    /// Its name.
+    pub id: ChoiceId,
     /// How many others of its class were due.
     pub due: u32,
     /// How many of them it went before.
@@ -137,7 +149,7 @@ pub struct Choice {
 /// A choice that was made, with slots in the place of tasks.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen {
-    number: u64,
+    id: ChoiceId,
     due: usize,
     overtaken: usize,
     before: Option<u32>,
@@ -147,8 +159,8 @@ impl Chosen {
     /// Says it with the numbers of tasks.
     pub(super) fn of_tasks(self, task: impl FnOnce(u32) -> u32) -> Choice {
         let count = |tasks: usize| u32::try_from(tasks).unwrap_or(u32::MAX);
-        let Chosen { number, due, overtaken, before } = self;
-        Choice { number, due: count(due), overtaken: count(overtaken), before: before.map(task) }
+        let Chosen { id, due, overtaken, before } = self;
+        Choice { id, due: count(due), overtaken: count(overtaken), before: before.map(task) }
     }
 }
 
@@ -156,7 +168,8 @@ impl Chosen {
 pub(super) struct Shuffle {
     draws: Stream,
     choices: Choices,
-    number: u64,
+    /// The last choice that was made.
+    last: ChoiceId,
     /// What was chosen for the slots that are due. Look-ups only.
     chosen: FxHashMap<u32, Chosen>,
 }
@@ -166,9 +179,14 @@ impl Shuffle {
         Shuffle {
             draws: Stream::new(schedule.seed, "schedule"),
             choices: schedule.choices,
-            number: 0,
+            last: ChoiceId { at: Instant::ZERO, number: 0 },
             chosen: FxHashMap::default(),
         }
+    }
+
+    /// From here on it is `now`.
+    pub(super) fn enter(&mut self, now: Instant) {
+        self.last = ChoiceId { at: now, number: 0 };
     }
 
     /// Puts a slot that becomes due among those that are.
@@ -179,9 +197,9 @@ impl Shuffle {
             ring.push_back(slot);
             return;
         }
-        let (number, overtaken) = self.choose(due);
+        let (id, overtaken) = self.choose(due);
         let at = due - overtaken;
-        let chosen = Chosen { number, due, overtaken, before: ring.get(at).copied() };
+        let chosen = Chosen { id, due, overtaken, before: ring.get(at).copied() };
         self.chosen.insert(slot, chosen);
         ring.insert(at, slot);
     }
@@ -191,12 +209,15 @@ impl Shuffle {
         self.chosen.remove(&slot)
     }
 
-    /// Makes the next choice beside `due` others; returns its number and how many of them are overtaken.
-    fn choose(&mut self, due: usize) -> (u64, usize) {
-        self.number += 1;
-        let number = self.number;
-        let permuted = self.choices.contains(number);
-        (number, if permuted { self.draws.fork(number).below(due as u64 + 1) as usize } else { 0 })
+    /// Makes the next choice beside `due` others; returns its name and how many of them are overtaken.
+    fn choose(&mut self, due: usize) -> (ChoiceId, usize) {
+        self.last.number = self.last.number.saturating_add(1);
+        let id = self.last;
+        if !self.choices.contains(id) {
+            return (id, 0);
+        }
+        let mut draws = self.draws.fork(id.at.as_nanos()).fork(id.number.into());
+        (id, draws.below(due as u64 + 1) as usize)
     }
 }
 
@@ -207,50 +228,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_numbers_and_ranges() {
+    fn choices_are_instants_with_numbers() {
         for (text, said) in [
-            ("7", "7"),
-            ("1-500,733", "1-500,733"),
-            ("733, 1-3", "1-3,733"),
-            ("1,2,3,5", "1-3,5"),
-            ("1-9,4-6,10", "1-10"),
-            ("1-18446744073709551615", "1-18446744073709551615"),
+            ("all", "all"),
+            ("5.999000000/2", "5.999000000/2"),
+            ("1/1", "1.000000000/1"),
+            ("2.5/3, 0/7,2.5/3", "0.000000000/7,2.500000000/3"),
+            ("18446744073.709551615/4294967295", "18446744073.709551615/4294967295"),
         ] {
             assert_eq!(text.parse::<Choices>().unwrap().to_string(), said, "{text}");
         }
-        for text in ["", "0", "0-3", "3-2", "a", "1,,2", "1-2-3", "-1", "18446744073709551616"] {
+        for text in
+            ["", "3", "0/0", "1/", "/1", ".5/1", "1./1", "a/1", "1/1,,", "-1/1", "+1/1", "1.0000000000/1"]
+        {
             let error = text.parse::<Choices>().unwrap_err().to_string();
-            assert!(error.contains("accepted: numbers from 1 on"), "{text}: {error}");
+            assert!(error.contains("accepted: the instant in seconds"), "{text}: {error}");
         }
+        assert!("18446744073.709551616/1".parse::<Choices>().is_err(), "behind the end of time");
     }
 
     proptest! {
         #[test]
-        fn a_set_has_the_numbers_it_was_made_of(numbers in prop::collection::vec(1u64..40, 0..20)) {
-            let choices: Choices = numbers.iter().copied().collect();
-            for number in 0..50 {
-                prop_assert_eq!(choices.contains(number), numbers.contains(&number), "{}", number);
-            }
-            if !numbers.is_empty() {
-                prop_assert_eq!(choices.to_string().parse::<Choices>().unwrap(), choices);
-            }
+        fn a_choice_is_read_back(nanos: u64, number in 1u32..) {
+            let id = ChoiceId { at: Instant::from_nanos(nanos), number };
+            prop_assert_eq!(id.to_string().parse::<ChoiceId>().unwrap(), id);
         }
 
         #[test]
-        fn a_draw_depends_on_the_seed_and_the_number_alone(seed: u64, due in 1usize..9, skipped in 1u64..50) {
-            let turn = |schedule: Schedule| {
+        fn a_draw_depends_on_the_seed_and_the_name_alone(
+            seed: u64, now: u64, due in 1usize..9, skipped in 0u32..50,
+        ) {
+            let turn = |schedule: Schedule, before: u32| {
                 let mut shuffle = Shuffle::new(schedule);
-                (0..skipped).for_each(|_| {
+                (0..before).for_each(|_| {
                     shuffle.choose(1);
+                });
+                shuffle.enter(Instant::from_nanos(now));
+                (0..skipped).for_each(|_| {
+                    shuffle.choose(2);
                 });
                 shuffle.choose(due)
             };
-            let (number, overtaken) = turn(Schedule::new(seed));
-            prop_assert!(number == skipped + 1 && overtaken <= due);
-            let alone = Schedule::new(seed).only([number].into_iter().collect());
-            prop_assert_eq!(turn(alone), (number, overtaken));
-            let others = Schedule::new(seed).only((1..number).collect());
-            prop_assert_eq!(turn(others), (number, 0));
+            let (id, overtaken) = turn(Schedule::new(seed), 0);
+            prop_assert_eq!((id.at.as_nanos(), id.number), (now, skipped + 1));
+            prop_assert!(overtaken <= due);
+            let alone = Schedule::new(seed).only([id].into_iter().collect());
+            prop_assert_eq!(turn(alone, 3), (id, overtaken));
+            let none = Schedule::new(seed).only([].into_iter().collect());
+            prop_assert_eq!(turn(none, 0), (id, 0));
         }
     }
 }

@@ -106,6 +106,14 @@ impl Simulation {
         self.0.with(|core| core.note(value));
     }
 
+    /// Gives the run up: it ends behind this event with [`Outcome::Starvation`](crate::Outcome::Starvation), and the finding
+    /// says `why`, which tasks are left and what each waits for.
+    ///
+    /// For who knows that a run does not get on although its tasks have turns: clients that poll, timers that repeat.
+    pub fn give_up(&self, why: impl Into<String>) {
+        self.0.with(|core| core.give_up(why.into()));
+    }
+
     /// Returns how many events the run has executed.
     pub fn events(&self) -> u64 {
         self.0.with(|core| core.events())

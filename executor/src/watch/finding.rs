@@ -69,6 +69,11 @@ impl FindingKind {
         self == FindingKind::SleepForgotten
     }
 
+    /// Whether a run under [`Policy::Strict`](crate::Policy::Strict) ends there.
+    pub(crate) fn ends_strict_run(self) -> bool {
+        !self.is_informational() && self != FindingKind::BlockingPoll
+    }
+
     /// Whether it is a finding even when the watchdog is off.
     pub(crate) fn is_inevitable(self) -> bool {
         use FindingKind::{Deadlock, Limit, Livelock, Nondeterminism, Runaway, Starvation, UnobservedPanic};

@@ -5,10 +5,12 @@ use std::time::Duration;
 pub enum Policy {
     /// Every finding but an informational one ends the run, and a task may wait only for what is registered:
     /// [`FindingKind::UntrackedWait`](crate::FindingKind::UntrackedWait) and
-    /// [`FindingKind::RawWake`](crate::FindingKind::RawWake) are findings too.
-    Strict,
-    /// The run goes on as long as it can; the report has every finding.
+    /// [`FindingKind::RawWake`](crate::FindingKind::RawWake) are findings too. The default, for tests: nobody has to
+    /// remember it. A [`BlockingPoll`](crate::FindingKind::BlockingPoll) alone lets the run go on, for when it is
+    /// found is up to the machine.
     #[default]
+    Strict,
+    /// The run goes on as long as it can; the report has every finding. What a run in production has.
     Report,
     /// Only what ends a run, and panics that nobody observed, are findings.
     Off,
@@ -39,10 +41,10 @@ impl Watchdog {
 }
 
 impl Default for Watchdog {
-    /// Report; a second (five without optimisation); 1,000,000 events; 10,000,000 events; 600 seconds.
+    /// Strict; a second (five without optimisation); 1,000,000 events; 10,000,000 events; 600 seconds.
     fn default() -> Self {
         Watchdog {
-            policy: Policy::Report,
+            policy: Policy::default(),
             blocking: Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 }),
             livelock: 1_000_000,
             runaway: 10_000_000,

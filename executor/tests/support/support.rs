@@ -8,6 +8,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use executor::{Policy, Sim};
+
+/// A simulation that goes on whatever is found: for tests of what comes then, and of what is not registered.
+pub fn reporting(seed: u64) -> Sim {
+    Sim::builder().seed(seed).policy(Policy::Report).build()
+}
+
 /// Pending once, then ready; wakes itself in between.
 #[derive(Default)]
 pub struct Yield(bool);

@@ -182,3 +182,24 @@ fn a_ring_of_joins_behind_a_ticker() {
     let text = found(&run.report, Outcome::Starvation, Starvation, "right", "stuck.rs");
     assert!(text.contains("cycle of joins: task 2 \"left\" -> task 3 \"right\""), "{text}");
 }
+
+/// The tasks have their turns, and nothing comes of them: only who runs the simulation can know.
+#[test]
+fn a_run_that_is_given_up_tells_what_is_left() {
+    let run = strict().build().run(async |rt: Rt| {
+        let (park, unpark) = rt.park(Why::about("answer", 7));
+        drop(rt.spawn("unanswered", park));
+        let mut polls = 0;
+        loop {
+            rt.sleep(MS).await;
+            polls += 1;
+            if polls == 20 {
+                rt.simulation().expect("a simulation").give_up("20 ms without an answer");
+            }
+            assert!(polls <= 20 && !unpark.is_cancelled(), "nothing runs any more");
+        }
+    });
+    let text = found(&run.report, Outcome::Starvation, Starvation, "unanswered", "stuck.rs");
+    assert!(text.contains("at 0.020000000s, event ") && text.contains(": 20 ms without an answer"), "{text}");
+    assert!(text.contains("waits for answer 7 at tests/tests/watchdog/stuck.rs"), "{text}");
+}

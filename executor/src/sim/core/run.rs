@@ -56,6 +56,10 @@ impl Core {
         match outcome {
             Outcome::Deadlock => self.found_deadlock(),
             Outcome::TimeLimit | Outcome::TaskLimit => self.found_limit(outcome),
+            Outcome::Starvation => {
+                let why = self.state.borrow_mut().pulse.given_up.take();
+                why.into_iter().for_each(|why| self.found_stall(why));
+            }
             _ => {}
         }
         self.close();
@@ -263,6 +267,7 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let Some((at, first)) = state.wheel.pop(limit.as_nanos()) else { return false };
         self.now.set(Instant::from_nanos(at));
+        state.rings.enter(self.now());
         state.by = BY_TIMER;
         state.pulse.instant = state.events;
         if let Some(trace) = &mut state.trace {
