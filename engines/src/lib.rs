@@ -1,6 +1,7 @@
 //! Simulated model servers, the cluster around them, workloads and reports.
 
 #![deny(missing_docs)]
+#![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod cluster;

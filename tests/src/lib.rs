@@ -5,6 +5,7 @@
 //! library, where the ordinary test harness checks them.
 
 #![deny(missing_docs)]
+#![forbid(unsafe_code)]
 
 pub mod cases;
 pub mod compare;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use executor::{Rt, Sim, Watchdog};
+use executor::{Policy, Rt, Sim, Watchdog};
 
 use crate::measure::cpu_ns;
 
@@ -21,9 +21,10 @@ pub(crate) trait Peer: Clone + Send + 'static {
     fn abort(join: &Self::Join);
 }
 
-/// Returns the usual watchdog, but for what these loops do on purpose: millions of events at one instant.
+/// Returns the usual watchdog, but for what these loops do on purpose: millions of events at one instant, and waits that
+/// nobody registers.
 pub(crate) fn watchdog() -> Watchdog {
-    Watchdog { livelock: u64::MAX, runaway: u64::MAX, ..Watchdog::default() }
+    Watchdog { policy: Policy::Report, livelock: u64::MAX, runaway: u64::MAX, ..Watchdog::default() }
 }
 
 impl Peer for Rt {

@@ -1,6 +1,6 @@
 //! Wakers that are numbers, and the core that is current on a thread.
 //!
-//! The only unsafe code of the crate. A waker's data is a [`Word`], never a pointer, so that cloning, dropping
+//! The only unsafe code of the simulation. A waker's data is a [`Word`], never a pointer, so that cloning, dropping
 //! and waking are sound on any thread and after the executor is gone: they look for the core that is current
 //! on their thread, compare, and otherwise leave a message in the executor's inbox, if it still exists.
 
