@@ -171,7 +171,8 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn a_cluster_that_stalls_is_starved_and_its_waits_are_told() {
     let folder = folder();
-    let run = lockstep(folder.path(), "run s.yaml --engines 1 --requests 40 --seed 1 --config shut.yaml --check");
+    let run =
+        lockstep(folder.path(), "run s.yaml --engines 1 --requests 40 --seed 1 --config shut.yaml --check");
     let said = String::from_utf8_lossy(&run.stdout);
     assert_eq!(run.status.code(), Some(3), "{}", text(&run));
     assert!(said.contains("40 injected: 0 done, 0 failed, 40 cancelled"), "{said}");
@@ -186,7 +187,8 @@ fn a_cluster_that_stalls_is_starved_and_its_waits_are_told() {
     ] {
         assert!(finding.contains(part), "{part:?} in {said}");
     }
-    let repeat = "repeat       lockstep run s.yaml --config shut.yaml --engines 1 --requests 40 --seed 1 --check";
+    let repeat =
+        "repeat       lockstep run s.yaml --config shut.yaml --engines 1 --requests 40 --seed 1 --check";
     assert_eq!(said.trim_end().lines().last(), Some(repeat));
 }
 

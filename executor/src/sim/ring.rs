@@ -33,6 +33,12 @@ impl Rings {
         self.occupied |= 1 << class as u8;
     }
 
+    /// Whether anything is due.
+    #[inline]
+    pub(super) fn are_occupied(&self) -> bool {
+        self.occupied != 0
+    }
+
     #[inline]
     pub(super) fn pop(&mut self) -> Option<(Class, u32)> {
         if self.occupied == 0 {

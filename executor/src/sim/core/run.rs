@@ -84,32 +84,8 @@ impl Core {
 
     fn events_until_end(&self) -> Outcome {
         loop {
-            loop {
-                let (turn, over) = {
-                    let state = &mut *self.state.borrow_mut();
-                    if state.foreground == 0 {
-                        return state.stop.unwrap_or(Outcome::Completed);
-                    }
-                    if let Some(outcome) = state.stop {
-                        return outcome;
-                    }
-                    let turn = state.next_turn(self.now().as_nanos());
-                    (turn, state.events > state.pulse.alarm)
-                };
-                let Some(turn) = turn else { break };
-                let turn = if over {
-                    // In its place, so that what looks sees every task.
-                    let (word, place, event, aborted) = (turn.word, turn.place, turn.event, turn.aborted);
-                    self.postpone(turn);
-                    if let Some(outcome) = self.look() {
-                        return outcome;
-                    }
-                    let Some(cell) = self.resume(word) else { continue };
-                    Turn { word, cell, place, event, aborted }
-                } else {
-                    turn
-                };
-                self.execute(turn);
+            if let Some(outcome) = self.execute_due() {
+                return outcome;
             }
             if self.settings.interrupt.signal().is_some() {
                 return Outcome::Interrupted;
@@ -127,25 +103,62 @@ impl Core {
         }
     }
 
-    /// Executes one event: a poll, or the drop of an aborted future.
-    #[inline]
-    fn execute(&self, mut turn: Turn) {
-        self.running.set(Some(turn.word));
-        self.beat.begin(turn.event, turn.place);
-        let ended = if turn.aborted {
-            turn.cell.as_mut().cancel();
-            true
-        } else {
-            turn.word.lend(|waker| turn.cell.as_mut().poll(&mut Context::from_waker(waker)).is_ready())
-        };
-        self.running.set(None);
-        if self.beat.end() {
-            self.state.borrow_mut().slots.at(turn.word.slot()).cell = Some(turn.cell);
-            self.found_blocking(turn.word);
-            turn.cell = match self.state.borrow_mut().slots.at(turn.word.slot()).cell.take() {
-                Some(cell) => cell,
-                None => return,
+    /// Executes what is due now: an event is a poll, or the drop of an aborted future.
+    fn execute_due(&self) -> Option<Outcome> {
+        let mut state = self.state.borrow_mut();
+        loop {
+            if state.foreground == 0 {
+                return Some(state.stop.unwrap_or(Outcome::Completed));
+            }
+            if state.stop.is_some() {
+                return state.stop;
+            }
+            if state.events >= state.pulse.alarm && state.rings.are_occupied() {
+                drop(state);
+                if let Some(outcome) = self.look() {
+                    return Some(outcome);
+                }
+                state = self.state.borrow_mut();
+            }
+            let mut turn = state.next_turn(self.now().as_nanos())?;
+            drop(state);
+
+            self.running.set(Some(turn.word));
+            self.beat.begin(turn.event, turn.place);
+            let ended = if turn.aborted {
+                turn.cell.as_mut().cancel();
+                true
+            } else {
+                turn.word.lend(|waker| turn.cell.as_mut().poll(&mut Context::from_waker(waker)).is_ready())
             };
+            self.running.set(None);
+            let late = self.beat.end();
+            if ended || late {
+                self.end_or_late(turn, ended, late);
+                state = self.state.borrow_mut();
+                continue;
+            }
+
+            state = self.state.borrow_mut();
+            let slot = state.slots.at(turn.word.slot());
+            slot.cell = Some(turn.cell);
+            if slot.is_unregistered() {
+                drop(state);
+                self.found_unregistered(turn.word);
+                state = self.state.borrow_mut();
+            }
+        }
+    }
+
+    /// What is rarer behind an event: its task ended, or held up the thread.
+    fn end_or_late(&self, mut turn: Turn, ended: bool, late: bool) {
+        if late {
+            let index = turn.word.slot();
+            self.state.borrow_mut().slots.at(index).cell = Some(turn.cell);
+            self.found_blocking(turn.word);
+            let cell = self.state.borrow_mut().slots.at(index).cell.take();
+            let Some(cell) = cell else { return };
+            turn.cell = cell;
         }
         if ended {
             self.end(turn);
@@ -154,34 +167,16 @@ impl Core {
         }
     }
 
-    #[inline]
     fn put_back(&self, turn: Turn) {
-        let index = turn.word.slot();
         let unregistered = {
             let state = &mut *self.state.borrow_mut();
-            let slot = state.slots.at(index);
+            let slot = state.slots.at(turn.word.slot());
             slot.cell = Some(turn.cell);
             slot.is_unregistered()
         };
         if unregistered {
             self.found_unregistered(turn.word);
         }
-    }
-
-    /// Leaves a turn that was begun and not executed as it was: its task is due.
-    fn postpone(&self, turn: Turn) {
-        let state = &mut *self.state.borrow_mut();
-        let slot = state.slots.at(turn.word.slot());
-        slot.cell = Some(turn.cell);
-        slot.flags |= QUEUED;
-    }
-
-    /// Takes back what was [postponed](Self::postpone).
-    fn resume(&self, word: Word) -> Option<BoxedCell> {
-        let state = &mut *self.state.borrow_mut();
-        let slot = state.slots.at(word.slot());
-        slot.flags &= !QUEUED;
-        slot.cell.take()
     }
 
     fn end(&self, mut turn: Turn) {

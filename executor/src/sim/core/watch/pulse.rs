@@ -55,7 +55,7 @@ impl Core {
         let watchdog = self.settings.watchdog;
         let (outcome, tasks, notes) = {
             let state = &mut *self.state.borrow_mut();
-            if state.events > self.settings.max_events {
+            if state.events >= self.settings.max_events {
                 let notes = state.names();
                 (Outcome::EventLimit, None, notes)
             } else {
