@@ -21,6 +21,7 @@ const REQUESTS: u64 = 200;
 #[derive(Args, Clone, Debug, PartialEq)]
 #[command(
     mut_arg("out", |arg| arg.hide(true)),
+    mut_arg("explain", |arg| arg.hide(true)),
     mut_arg("record", |arg| arg.hide(true)),
     mut_arg("schedule_seed", |arg| arg.hide(true)),
     mut_arg("schedule_choices", |arg| arg.hide(true)),
