@@ -1,4 +1,3 @@
-#![expect(clippy::disallowed_methods, reason = "these tests run processes on the machine they test")]
 //! `lockstep explore`, the schedules of `lockstep run` and `--check`, as users of the binary see them.
 
 use std::fs;
