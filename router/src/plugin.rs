@@ -80,6 +80,8 @@ pub struct Roles {
     pub extractor: Option<Rc<dyn Extractor>>,
     /// Takes endpoint events.
     pub endpoint_listener: Option<Rc<dyn EndpointListener>>,
+    /// Knows which endpoints there are, however the plugin itself comes to hear of them.
+    pub roster: Option<Rc<dyn EndpointListener>>,
     /// Takes the KV events of engines.
     pub kv_events: Option<Rc<dyn KvEventSink>>,
     /// Takes pod notifications.

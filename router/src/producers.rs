@@ -4,6 +4,7 @@
 pub mod approx_prefix_cache_producer;
 pub mod burst_prefix_cache_producer;
 pub mod inflight_load_producer;
+pub mod mm_embeddings_cache_producer;
 pub mod multicluster_approx_prefix_cache_producer;
 pub mod p2p_source_producer;
 pub mod precise_prefix_cache_producer;
@@ -11,6 +12,7 @@ pub mod session_id_producer;
 pub mod token_producer;
 
 mod plugin_state;
+mod roster;
 
 pub use approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 pub use burst_prefix_cache_producer::BurstPrefixCacheProducer;
@@ -28,6 +30,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (ApproxPrefixCacheProducer::TYPE, approx_prefix_cache_producer::factory),
     (BurstPrefixCacheProducer::TYPE, burst_prefix_cache_producer::factory),
     (InflightLoadProducer::TYPE, inflight_load_producer::factory),
+    (mm_embeddings_cache_producer::TYPE, mm_embeddings_cache_producer::factory),
     (multicluster_approx_prefix_cache_producer::TYPE, multicluster_approx_prefix_cache_producer::factory),
     (P2pSourceProducer::TYPE, p2p_source_producer::factory),
     (PrecisePrefixCacheProducer::TYPE, precise_prefix_cache_producer::factory),

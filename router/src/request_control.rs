@@ -6,6 +6,7 @@ pub mod disaggregatedset_rollout_screener;
 mod go_float;
 pub mod latency_slo_admitter;
 pub mod probabilistic_admitter;
+pub mod request_attribute_reporter;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,6 +29,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (disaggregatedset_rollout_screener::TYPE, disaggregatedset_rollout_screener::factory),
     (latency_slo_admitter::TYPE, latency_slo_admitter::factory),
     (probabilistic_admitter::TYPE, probabilistic_admitter::factory),
+    (request_attribute_reporter::TYPE, request_attribute_reporter::factory),
 ];
 
 /// Sees a request before admission, when there are no candidates yet.

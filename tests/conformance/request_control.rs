@@ -6,6 +6,7 @@ mod exchanges;
 mod header_plugins;
 mod inflight_load;
 mod lifecycle;
+mod mm_embeddings;
 mod parsers;
 mod plugin_state;
 mod rewrite;
@@ -49,6 +50,7 @@ fn producers(case: &Value) -> Outcome {
     }
     match plugin_type {
         "token-producer" | "tokenizer" => token_producer::run(case, rt()),
+        "mm-embeddings-cache-producer" => mm_embeddings::run(case),
         _ => header_plugins::run(case),
     }
 }

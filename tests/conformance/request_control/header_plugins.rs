@@ -1,4 +1,4 @@
-//! `producers.jsonl`, the plugins that read or write headers alone.
+//! `producers.jsonl`, the plugins that look at headers or usage alone.
 
 use router::candidates::Candidates;
 use router::data_key::{DataKey, well_known};
@@ -7,8 +7,9 @@ use router::plugin::Handle;
 use router::producers::session_id_producer::{self, SessionIdParameters};
 use router::request::InferenceRequest;
 use router::request_control::agent_identity::{self, AgentIdentityParameters};
+use router::request_control::request_attribute_reporter::{self, RequestAttributeReporterParameters};
 use router::request_control::{
-    Produced, ResponseRecord, destination_endpoint_served_verifier as served_verifier,
+    Metadata, Produced, ResponseRecord, Usage, destination_endpoint_served_verifier as served_verifier,
 };
 use serde_json::{Map, Value, json};
 use tests::compare::Rules;
@@ -22,6 +23,7 @@ pub(super) fn run(case: &Value) -> Outcome {
         session_id_producer::TYPE => session_id(given),
         agent_identity::TYPE => agent(given),
         served_verifier::TYPE => served(given),
+        request_attribute_reporter::TYPE => reported(given),
         other => return Outcome::Failed(format!("no adapter for {other}")),
     };
     Rules::exact().outcome(&case["then"], &answer)
@@ -70,14 +72,40 @@ fn served(given: &Value) -> Value {
     let parameters = parameters(&given["parameters"]);
     let instance =
         served_verifier::factory("verifier", &parameters, &Handle::new(rt())).expect("it is built");
-    let fields =
-        |(namespace, fields): (&String, &Value)| Some((namespace.clone(), fields.as_object()?.clone()));
-    let metadata = given["response_metadata"].as_object().into_iter().flatten().filter_map(fields);
-    let mut response = ResponseRecord { metadata: metadata.collect(), ..ResponseRecord::default() };
+    let metadata = metadata(&given["response_metadata"]);
+    let mut response = ResponseRecord { metadata, ..ResponseRecord::default() };
     let verifier = instance.roles.response_header.expect("it sees responses");
     verifier.response_header(None, &mut response, None);
     let headers: &Headers = &response.headers;
     let headers: Map<String, Value> =
         headers.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     json!({"response_headers": headers})
+}
+
+fn reported(given: &Value) -> Value {
+    let parameters = parameters(&given["parameters"]);
+    let Ok(instance) = request_attribute_reporter::factory("reporter", &parameters, &Handle::new(rt()))
+    else {
+        return refused::<RequestAttributeReporterParameters>(&parameters);
+    };
+    let count = |name: &str| given["usage"][name].as_i64();
+    let usage = Usage {
+        prompt_tokens: count("prompt_tokens").unwrap_or(0),
+        completion_tokens: count("completion_tokens").unwrap_or(0),
+        total_tokens: count("total_tokens").unwrap_or(0),
+        cached_tokens: count("cached_tokens"),
+    };
+    let dynamic_metadata = metadata(&given["existing_dynamic_metadata"]);
+    let mut response =
+        ResponseRecord { usage, dynamic_metadata, end_of_stream: true, ..ResponseRecord::default() };
+    let reporter = instance.roles.response_body.expect("it sees bodies");
+    reporter.response_body(None, &mut response, None);
+    let dynamic_metadata = Some(response.dynamic_metadata).filter(|metadata| !metadata.is_empty());
+    json!({"dynamic_metadata": dynamic_metadata})
+}
+
+fn metadata(given: &Value) -> Metadata {
+    let fields =
+        |(namespace, fields): (&String, &Value)| Some((namespace.clone(), fields.as_object()?.clone()));
+    given.as_object().into_iter().flatten().filter_map(fields).collect()
 }

@@ -85,9 +85,18 @@ impl Loader<'_> {
         for plan in &mut polling {
             plan.period_ticks = tick::period(plan.source.plugin.interval(), base_tick);
         }
-        let endpoint_listeners =
+        let mut endpoint_listeners =
             self.hearing(&[EndpointEvents::Always], |i| i.roles.endpoint_listener.clone());
+        endpoint_listeners.extend(self.rosters());
         DataLayerPlan { base_tick, polling, endpoint_sources, endpoint_listeners, notification_sources }
+    }
+
+    /// Returns what tells plugins which endpoints there are.
+    fn rosters(&self) -> impl Iterator<Item = Hook<dyn EndpointListener>> {
+        let hook = |Plugin { instance, .. }: &Plugin| {
+            Some(Hook { id: instance.id.clone(), plugin: instance.roles.roster.clone()? })
+        };
+        self.plugins.iter().filter_map(hook)
     }
 
     /// Returns the plugins whose type comes to hear of endpoints in one of these ways, under a role.
