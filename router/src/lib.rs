@@ -23,6 +23,7 @@ pub mod explain;
 pub mod flow_control;
 pub mod headers;
 pub mod metrics;
+mod outbound;
 pub mod plugin;
 pub mod prefix;
 pub mod producers;

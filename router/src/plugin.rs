@@ -108,6 +108,8 @@ pub struct Roles {
     pub eviction_order: Option<Rc<dyn EvictionOrder>>,
     /// Works at intervals, each at its own.
     pub periodic: Vec<Rc<dyn Periodic>>,
+    /// Works beside requests from the start.
+    pub startup: Option<Rc<dyn Startup>>,
     /// Shows its state.
     pub state_dumper: Option<Rc<dyn StateDumper>>,
 }
@@ -169,8 +171,20 @@ pub trait Periodic {
     fn tick(&self, now: Instant);
 }
 
-/// Starts a daemon for every instance that works at intervals. To be called once, on the core's thread.
+/// Begins something that goes on beside requests. The assembly says when; a factory starts nothing, since it also runs
+/// where a configuration is only checked.
+pub trait Startup {
+    /// Begins it: once, on the core's thread.
+    fn start(&self);
+}
+
+/// Starts what instances do beside requests, and a daemon for each that works at intervals. To be called once, on the
+/// core's thread.
 pub fn run_periodic(rt: &Rt, instances: &[Instance]) {
+    instances
+        .iter()
+        .filter_map(|instance| instance.roles.startup.as_ref())
+        .for_each(|startup| startup.start());
     for periodic in instances.iter().flat_map(|instance| instance.roles.periodic.clone()) {
         let period = periodic.period();
         let mut ticks = rt.interval_at(rt.now() + period, period, Missed::Delay);

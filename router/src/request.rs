@@ -125,12 +125,17 @@ impl ParsedBody {
     /// [`Prompt::None`] for bodies that the router does not understand, and where a plugin has changed the
     /// payload so that it is no longer a request of its kind.
     pub fn prompt(&self) -> Prompt<'_> {
-        let fields = match (&self.embedded, &self.payload) {
-            (Some(embedded), _) => embedded,
-            (None, Payload::Json(fields)) => fields,
-            _ => return Prompt::None,
-        };
+        let Some(fields) = self.fields() else { return Prompt::None };
         Prompt::read(self.kind, fields, self.verbatim.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns the JSON that holds the prompt, `None` for a body without any.
+    pub fn fields(&self) -> Option<&Map<String, Value>> {
+        match (&self.embedded, &self.payload) {
+            (Some(embedded), _) => Some(embedded),
+            (None, Payload::Json(fields)) => Some(fields),
+            _ => None,
+        }
     }
 }
 

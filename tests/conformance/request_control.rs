@@ -9,6 +9,7 @@ mod lifecycle;
 mod mm_embeddings;
 mod parsers;
 mod plugin_state;
+mod render;
 mod rewrite;
 mod screeners;
 mod token_producer;
@@ -38,6 +39,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/rewrite" => rewrite::run(case),
         "request_control/screeners" => screeners::run(case),
         "request_control/producers" => producers(case),
+        "request_control/producers_render" => render::run(case),
         _ => Outcome::Failed(format!("no adapter for {file}")),
     }
 }

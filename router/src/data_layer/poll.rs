@@ -10,6 +10,7 @@ use http::{Method, Request, StatusCode, Uri};
 use super::engine_gauges::{AcceptGauges, EngineGauges};
 use super::families::Families;
 use super::{Payload, PollingSource};
+use crate::outbound;
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 10;
@@ -88,19 +89,7 @@ impl Target {
     }
 
     fn from_uri(uri: Uri) -> Result<Self, String> {
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err("polling over https is not supported, only http is".into()),
-            _ => return Err("it is not an http URL".into()),
-        }
-        let authority = uri.authority().ok_or("it names no host")?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let port = match authority.port_u16() {
-            Some(port) => port,
-            None if authority.as_str() == authority.host() => 80,
-            None => return Err(format!("{authority} has no port from 0 to 65535")),
-        };
-        let address = Address::new(host, port).map_err(|error| error.to_string())?;
+        let address = outbound::address(&uri)?;
         Ok(Target { uri, address })
     }
 

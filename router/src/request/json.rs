@@ -158,6 +158,15 @@ pub fn encode_object_of_size(fields: &Map<String, Value>, size: usize) -> Vec<u8
     out
 }
 
+/// Writes an object as [`encode_object`] does, with the text `value` as the member `name`, whatever it has there.
+pub fn encode_object_with(fields: &Map<String, Value>, name: &str, value: &str, size: usize) -> Vec<u8> {
+    let replaced = Value::from(value);
+    let others = fields.iter().filter(|(key, _)| *key != name).map(|(key, value)| (key.as_str(), value));
+    let mut out = Vec::with_capacity(size);
+    write_members(&mut out, others.chain([(name, &replaced)]).collect());
+    out
+}
+
 /// Appends any value, as [`encode_object`] writes it.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
@@ -181,8 +190,11 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn write_object(out: &mut Vec<u8>, fields: &Map<String, Value>) {
-    // Sorted by itself, unless a crate of the build turns on serde_json's insertion order.
-    let mut entries: Vec<(&String, &Value)> = fields.iter().collect();
+    write_members(out, fields.iter().map(|(key, value)| (key.as_str(), value)).collect());
+}
+
+fn write_members(out: &mut Vec<u8>, mut entries: Vec<(&str, &Value)>) {
+    // Sorted by themselves, unless a crate of the build turns on serde_json's insertion order.
     if !entries.is_sorted_by(|a, b| a.0 <= b.0) {
         entries.sort_by_key(|(key, _)| *key);
     }
@@ -357,6 +369,15 @@ mod tests {
             recoded(br#"{"a":"\ud800x\udc00\ud83d\ude00\\ud800"}"#),
             "{\"a\":\"\u{fffd}x\u{fffd}\u{1f600}\\\\ud800\"}"
         );
+    }
+
+    #[test]
+    fn a_member_is_replaced_or_added_where_it_belongs() {
+        for text in [r#"{"z":1,"a":{"model":"x"},"model":7}"#, r#"{"a":{"model":"x"},"z":1}"#] {
+            let fields = decode_object(text.as_bytes()).expect("decodes");
+            let written = encode_object_with(&fields, "model", "m<", 0);
+            assert_eq!(written, br#"{"a":{"model":"x"},"model":"m\u003c","z":1}"#, "{text}");
+        }
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Estimate {
         TokenizedPrompt { prompts: vec![pack(&out)], ..TokenizedPrompt::default() }
     }
 
-    fn generate(generate: &Generate<'_>) -> TokenizedPrompt {
+    /// Returns the token ids that a request of vLLM's `generate` brings.
+    pub(super) fn generate(generate: &Generate<'_>) -> TokenizedPrompt {
         TokenizedPrompt {
             prompts: vec![generate.tokens().into()],
             features: generate.features.as_ref().map_or_else(Vec::new, paired),
@@ -199,7 +200,7 @@ impl Estimate {
 }
 
 /// Pairs hashes and placeholders of each modality, as far as both go.
-fn paired(features: &MmFeatures<'_>) -> Vec<MultiModalFeature> {
+pub(super) fn paired(features: &MmFeatures<'_>) -> Vec<MultiModalFeature> {
     let mut all = Vec::new();
     for (modality, hashes) in &features.hashes {
         let ranges = features.placeholders.iter().find(|(other, _)| other == modality);
@@ -217,7 +218,7 @@ fn paired(features: &MmFeatures<'_>) -> Vec<MultiModalFeature> {
 }
 
 /// Returns the system prompt: of blocks the texts without a separator, billing headers left out.
-fn system_text<'a>(system: &Content<'a, AnthropicBlock<'a>>) -> Cow<'a, str> {
+pub(super) fn system_text<'a>(system: &Content<'a, AnthropicBlock<'a>>) -> Cow<'a, str> {
     match system {
         Content::Text(text) => Cow::Borrowed(text),
         Content::Blocks(blocks) => {

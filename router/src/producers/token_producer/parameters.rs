@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config::scalars::parse_duration;
+use crate::outbound::Server;
 use crate::plugin::ParameterError;
 
 /// Parameters of `token-producer`.
@@ -24,10 +27,34 @@ pub struct TokenProducerParameters {
 pub struct VllmParameters {
     /// Base URL, `http://localhost:8000` where empty.
     pub url: String,
-    /// Time limit of a request of text, a duration.
+    /// Time limit of a request of text, a duration; `5s` where empty.
     pub timeout: String,
-    /// Time limit of a request with media, a duration.
+    /// Time limit of a request with media, a duration; `30s` where empty.
     pub mm_timeout: String,
+}
+
+/// Base URL of the render server where none is given.
+const DEFAULT_URL: &str = "http://localhost:8000";
+
+/// Time limits of requests of text and with media where none are given. Unit: seconds.
+const DEFAULT_LIMITS: (u64, u64) = (5, 30);
+
+impl VllmParameters {
+    /// Returns the server and the time limits of requests of text and with media; one below zero is zero.
+    pub(super) fn checked(&self) -> Result<(Server, Duration, Duration), String> {
+        let url = if self.url.is_empty() { DEFAULT_URL } else { &self.url };
+        let limit = |name: &str, text: &str, default| match text {
+            "" => Ok(Duration::from_secs(default)),
+            text => match parse_duration(text) {
+                Ok(nanos) => Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))),
+                Err(why) => Err(format!("invalid '{name}': {why}")),
+            },
+        };
+        let timeout = limit("timeout", &self.timeout, DEFAULT_LIMITS.0)?;
+        let mm_timeout = limit("mmTimeout", &self.mm_timeout, DEFAULT_LIMITS.1)?;
+        let server = Server::parse(url).map_err(|why| format!("invalid 'url': {why}"))?;
+        Ok((server, timeout, mm_timeout))
+    }
 }
 
 /// How media are estimated.
@@ -176,14 +203,10 @@ impl TokenProducerParameters {
         if (self.vllm.is_some() || self.uds_tokenizer_config.is_some()) && self.model_name.is_empty() {
             return refuse("'modelName' must be specified");
         }
-        if let Some(vllm) = &self.vllm {
-            for (name, text) in [("timeout", &vllm.timeout), ("mmTimeout", &vllm.mm_timeout)] {
-                if !text.is_empty()
-                    && let Err(why) = parse_duration(text)
-                {
-                    return refuse(&format!("invalid '{name}': {why}"));
-                }
-            }
+        if let Some(vllm) = &self.vllm
+            && let Err(why) = vllm.checked()
+        {
+            return refuse(&why);
         }
         let Some(EstimateParameters { image, video }) = &self.estimate else { return Ok(self) };
         if !matches!(image.mode.as_str(), "" | "dynamic" | "static") {
