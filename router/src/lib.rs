@@ -22,6 +22,7 @@ pub mod error;
 pub mod explain;
 pub mod flow_control;
 pub mod headers;
+pub mod latency_predictor;
 pub mod metrics;
 mod outbound;
 pub mod plugin;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use executor::Rt;
 use executor::http::{Body, Endpoint as Address, SendError};
 use http::header::CONTENT_TYPE;
-use http::{Method, Request, StatusCode, Uri};
+use http::{Request, StatusCode, Uri};
 
 /// Answers are read up to this size. Unit: bytes.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -45,12 +45,20 @@ impl Server {
     /// # Errors
     /// No answer, or one that is larger than is read; an answer of any status is none.
     pub(crate) async fn post(&self, rt: &Rt, path: &str, json: Vec<u8>) -> Result<Answer, SendError> {
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(format!("{}{path}", self.base))
-            .header(CONTENT_TYPE, "application/json")
-            .body(Body::from(json))
-            .map_err(SendError::protocol)?;
+        let request = Request::post(format!("{}{path}", self.base)).header(CONTENT_TYPE, "application/json");
+        self.send(rt, request.body(Body::from(json))).await
+    }
+
+    /// Gets `path`, which begins with a slash.
+    ///
+    /// # Errors
+    /// Those of [`post`](Self::post).
+    pub(crate) async fn get(&self, rt: &Rt, path: &str) -> Result<Answer, SendError> {
+        self.send(rt, Request::get(format!("{}{path}", self.base)).body(Body::Empty)).await
+    }
+
+    async fn send(&self, rt: &Rt, request: http::Result<Request<Body>>) -> Result<Answer, SendError> {
+        let request = request.map_err(SendError::protocol)?;
         let response = rt.http().send(&self.address, request).await?;
         let status = response.status();
         Ok(Answer { status, body: response.into_body().bytes(ANSWER_LIMIT).await? })

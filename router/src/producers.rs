@@ -8,6 +8,7 @@ pub mod mm_embeddings_cache_producer;
 pub mod multicluster_approx_prefix_cache_producer;
 pub mod p2p_source_producer;
 pub mod precise_prefix_cache_producer;
+pub mod predicted_latency_producer;
 pub mod session_id_producer;
 pub mod token_producer;
 
@@ -34,6 +35,7 @@ pub const TYPES: &[(&str, Factory)] = &[
     (multicluster_approx_prefix_cache_producer::TYPE, multicluster_approx_prefix_cache_producer::factory),
     (P2pSourceProducer::TYPE, p2p_source_producer::factory),
     (PrecisePrefixCacheProducer::TYPE, precise_prefix_cache_producer::factory),
+    (predicted_latency_producer::TYPE, predicted_latency_producer::factory),
     (session_id_producer::TYPE, session_id_producer::factory),
     (TokenProducer::TYPE, token_producer::factory),
     (TokenProducer::LEGACY_TYPE, token_producer::factory),

@@ -3,7 +3,7 @@
 pub mod agent_identity;
 pub mod destination_endpoint_served_verifier;
 pub mod disaggregatedset_rollout_screener;
-mod go_float;
+pub(crate) mod go_float;
 pub mod latency_slo_admitter;
 pub mod probabilistic_admitter;
 pub mod request_attribute_reporter;

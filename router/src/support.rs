@@ -82,6 +82,13 @@ impl Registry {
         self.0.insert(info.name, Registered { info, support: Support::Supported(factory) });
     }
 
+    /// Takes the factory of a type away: configurations that name it are refused from then on.
+    pub fn withdraw(&mut self, name: &str) {
+        if let Some(entry) = self.0.get_mut(name) {
+            entry.support = Support::NotBuilt;
+        }
+    }
+
     /// Returns the type `name`.
     pub fn get(&self, name: &str) -> Option<&Registered> {
         self.0.get(name)

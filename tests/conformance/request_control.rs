@@ -5,6 +5,7 @@ mod evictor;
 mod exchanges;
 mod header_plugins;
 mod inflight_load;
+mod latency;
 mod lifecycle;
 mod mm_embeddings;
 mod parsers;
@@ -39,6 +40,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "request_control/rewrite" => rewrite::run(case),
         "request_control/screeners" => screeners::run(case),
         "request_control/producers" => producers(case),
+        "request_control/producers_latency" => latency::run(case),
         "request_control/producers_render" => render::run(case),
         _ => Outcome::Failed(format!("no adapter for {file}")),
     }

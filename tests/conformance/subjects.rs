@@ -97,7 +97,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("request_control/lifecycle", Built(request_control::run)),
     ("request_control/parsers", Built(request_control::run)),
     ("request_control/producers", Built(request_control::run)),
-    ("request_control/producers_latency", NotBuilt("latency producers")),
+    ("request_control/producers_latency", Built(request_control::run)),
     ("request_control/producers_render", Built(request_control::run)),
     ("request_control/responses", Built(request_control::run)),
     ("request_control/rewrite", Built(request_control::run)),

@@ -12,6 +12,7 @@ use executor::{Instant, Rt};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::plugin_state::{JANITOR_PERIOD, PluginState};
 use super::roster::Roster;
@@ -22,7 +23,9 @@ use crate::data_layer::{EndpointEvent, EndpointListener};
 use crate::endpoint::{Endpoint, EndpointId};
 use crate::error::PluginError;
 use crate::metrics::Metric;
-use crate::plugin::{DataFlow, FactoryError, Handle, Instance, Parameters, Periodic, Roles, TypedKey};
+use crate::plugin::{
+    DataFlow, FactoryError, Handle, Instance, Parameters, Periodic, Roles, StateDumper, TypedKey,
+};
 use crate::request::{InferenceRequest, TokenizedPrompt};
 use crate::request_control::{DataProducer, PreRequest, Produced};
 use crate::scheduling::SchedulingResult;
@@ -80,7 +83,8 @@ pub fn factory(name: &str, parameters: &Parameters, handle: &Handle) -> Result<I
         pre_request: Some(producer.clone()),
         endpoint_listener: Some(producer.clone()),
         roster: Some(roster),
-        periodic: vec![producer],
+        periodic: vec![producer.clone()],
+        state_dumper: Some(producer),
         ..Roles::default()
     };
     Ok(Instance::new(TYPE, name, roles).with_data(data))
@@ -210,6 +214,25 @@ impl Periodic for MmEmbeddingsCacheProducer {
                 core.caches.retain(|id, _| self.roster.contains(id));
             }
         }
+    }
+}
+
+/// Most endpoints that a dump lists.
+const MOST_DUMPED: usize = 100;
+
+impl StateDumper for MmEmbeddingsCacheProducer {
+    fn dump_state(&self) -> Value {
+        let core = self.core.borrow();
+        let mut pods: Vec<(String, usize)> =
+            core.caches.iter().map(|(id, cache)| (id.to_string(), cache.len())).collect();
+        pods.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let total = pods.len();
+        let listed: Vec<Value> = pods
+            .into_iter()
+            .take(MOST_DUMPED)
+            .map(|(pod, items)| json!({"pod": pod, "items": items}))
+            .collect();
+        json!({"pods": listed, "totalPods": total, "maxPods": MOST_DUMPED})
     }
 }
 

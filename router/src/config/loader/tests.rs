@@ -134,7 +134,9 @@ fn unbuilt_types_are_refused_before_anything_is_constructed() {
     registry.register(PluginType::new(Area::Scorer, "acme-scorer", Stability::Stable), |_, _, _| {
         panic!("nothing may be constructed")
     });
-    let text = "plugins: [{type: acme-scorer}, {type: predicted-latency-producer}, {type: request-attribute-reporter}]";
+    registry.withdraw("queue-scorer");
+    registry.withdraw("random-picker");
+    let text = "plugins: [{type: acme-scorer}, {type: queue-scorer}, {type: random-picker}]";
     let problems = load_with(&registry, text, &Options::default()).expect_err("two types are not built");
     let found: Vec<_> = problems.list().iter().map(|p| (p.kind, p.path.as_str())).collect();
     assert_eq!(found, [(Fault::NotBuilt, "plugins[1]"), (Fault::NotBuilt, "plugins[2]")]);

@@ -20,6 +20,10 @@ impl Content {
         Content { capacity, pushed: FxHashMap::default(), by_push: BTreeMap::new(), pushes: 0 }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.pushed.len()
+    }
+
     pub(super) fn contains(&self, hash: &str) -> bool {
         self.pushed.contains_key(hash)
     }
