@@ -48,6 +48,12 @@ soak cases="20000" seeds="20":
         [ -n "$one" ] && [ "$one" = "$other" ] || { echo "seed $seed: two runs, two digests: $other"; exit 1; }; \
     done
 
+# Fuzz one parser with the seeds of the tree (needs cargo-fuzz and a nightly compiler)
+fuzz target seconds="600":
+    mkdir -p router/fuzz/corpus/{{target}}
+    cargo +nightly fuzz run --fuzz-dir router/fuzz {{target}} router/fuzz/corpus/{{target}} router/fuzz/seeds/{{target}} \
+        -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=2048
+
 # Run every example scenario and configuration once
 examples:
     cargo build --release -p engines

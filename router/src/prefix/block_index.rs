@@ -17,7 +17,7 @@ use super::block_keys::BlockKey;
 use engine_block::EngineBlock;
 use entries::Entries;
 use lists::Lists;
-use lru_map::LruMap;
+use lru_map::{LruMap, Run};
 
 /// The name that an engine has for a block; opaque.
 pub type EngineKey = u64;
@@ -25,6 +25,9 @@ pub type EngineKey = u64;
 /// Most holders that differ in a field: beyond it new ones are refused. A thousand pods with 64 tiers and groups
 /// each fit.
 const MOST_ENTRIES: usize = 1 << 16;
+
+/// Blocks that a look-up prepares for at a time.
+const AHEAD: usize = 32;
 
 /// Bounds of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +151,8 @@ impl BlockIndex {
                 return Err(IndexError::TooManyEntries);
             }
         }
+        self.engine.warm(engine_keys.iter().copied());
+        self.blocks.warm(blocks.iter().copied());
         self.map(engine_keys, blocks);
         let ids: Vec<EntryId> = entries.iter().map(|entry| self.entries.acquire(entry)).collect();
         let added = blocks.iter().try_for_each(|block| self.add_holders(*block, &ids));
@@ -214,11 +219,16 @@ impl BlockIndex {
     /// Calls `visit` with the place and the holders of each of `blocks` that has any, in order. What is visited
     /// counts as used.
     pub fn visit(&mut self, blocks: &[BlockKey], mut visit: impl FnMut(usize, &[EntryId])) {
+        let mut run = Run::default();
         for (at, block) in blocks.iter().enumerate() {
+            if at % AHEAD == 0 {
+                self.blocks.warm(blocks[at..].iter().take(AHEAD).copied());
+            }
             let Some(number) = self.blocks.find(*block) else { continue };
-            self.blocks.touch(number);
+            self.blocks.touch_next(&mut run, number);
             visit(at, holders::slice(self.blocks.value(number), &self.holders));
         }
+        self.blocks.touch_run(&mut run);
     }
 
     /// Returns the entry behind a number that [`visit`](Self::visit) gave.

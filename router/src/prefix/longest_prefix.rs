@@ -49,8 +49,8 @@ pub struct PodMatch {
 
 /// Finds the longest prefix that each of some pods holds. Keeps its tables from one request to the next.
 ///
-/// A block whose holders are those of the block before costs a look-up and a comparison; another one a step for
-/// each holder.
+/// A block that changes nothing but how far everyone is costs a look-up and an addition for each holder, in whatever
+/// order they stand; another one a step for each holder.
 #[derive(Debug, Default)]
 pub struct LongestPrefix {
     places: Vec<Place>,
@@ -59,8 +59,21 @@ pub struct LongestPrefix {
     /// The pods and lanes that had the last block of their run.
     alive: Vec<u32>,
     alive_lanes: Vec<u32>,
-    previous: Vec<EntryId>,
+    /// The pods that had the block before.
+    before: Vec<u32>,
+    /// For each entry whether it counts, and whether it held the last block: see [`ABSENT`].
+    states: Vec<u32>,
+    /// The entries of each pod, and where those of a pod begin.
+    ids: Vec<EntryId>,
+    first_ids: Vec<u32>,
+    /// The entries that hold the last block and count.
+    present: Vec<EntryId>,
 }
+
+/// State of an entry of a pod that still has every block, which did not hold the last one; one that did has state 1, any
+/// other 0. The sum over the holders of a block is the number of those that held the last one exactly where the same
+/// entries of these pods hold both.
+const ABSENT: u32 = 1 << 20;
 
 /// Where an entry counts.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +119,7 @@ impl LongestPrefix {
             }
             if at as u32 != depth + repeats {
                 ended = true;
-            } else if at > 0 && holders == self.previous {
+            } else if at > 0 && self.changes_nothing(holders) {
                 repeats += 1;
             } else {
                 self.repeat(depth, repeats);
@@ -139,11 +152,16 @@ impl LongestPrefix {
         self.pods.clear();
         self.pods.resize(pods.len(), Pod::default());
         self.lanes.clear();
-        self.previous.clear();
         self.alive.clear();
         self.alive_lanes.clear();
+        self.states.clear();
+        self.states.resize(index.entry_bound(), 0);
+        self.ids.clear();
+        self.first_ids.clear();
+        self.present.clear();
         for (pod, name) in pods.iter().enumerate() {
             let first = self.lanes.len();
+            self.first_ids.push(self.ids.len() as u32);
             for id in index.entries_of(name) {
                 let Some(entry) = index.entry(*id) else { continue };
                 let tier = if entry.speculative { SPECULATIVE } else { &*entry.tier };
@@ -154,14 +172,22 @@ impl LongestPrefix {
                 }
                 let weight = weights.of(&entry.tier);
                 self.places[*id as usize] = Place { pod: pod as u32, lane: lane as u32, weight };
+                self.ids.push(*id);
             }
         }
+        self.first_ids.push(self.ids.len() as u32);
+    }
+
+    /// Returns whether, of the pods that have every block so far, the entries that hold this block are those that held
+    /// the one before.
+    fn changes_nothing(&self, holders: &[EntryId]) -> bool {
+        let sum: u64 = holders.iter().map(|id| u64::from(self.states[*id as usize])).sum();
+        sum == self.present.len() as u64
     }
 
     /// Takes the block at `depth`.
     fn step(&mut self, depth: u32, holders: &[EntryId]) {
-        self.previous.clear();
-        self.previous.extend_from_slice(holders);
+        std::mem::swap(&mut self.alive, &mut self.before);
         self.alive.clear();
         self.alive_lanes.clear();
         for id in holders {
@@ -185,6 +211,29 @@ impl LongestPrefix {
         for at in &self.alive {
             let pod = &mut self.pods[*at as usize];
             pod.score += pod.weight;
+        }
+        self.note_states(depth + 1, holders);
+    }
+
+    /// Notes which entries count from now on, and which of them hold the block that was just taken.
+    fn note_states(&mut self, depth: u32, holders: &[EntryId]) {
+        for id in self.present.drain(..) {
+            self.states[id as usize] = ABSENT;
+        }
+        // With the first block pods come, with those behind it they go.
+        let (changed, state) = if depth == 1 { (&self.alive, ABSENT) } else { (&self.before, 0) };
+        for at in changed.iter().map(|at| *at as usize) {
+            if depth == 1 || self.pods[at].depth < depth {
+                let own = self.first_ids[at] as usize..self.first_ids[at + 1] as usize;
+                self.ids[own].iter().for_each(|id| self.states[*id as usize] = state);
+            }
+        }
+        for id in holders {
+            let state = &mut self.states[*id as usize];
+            if *state == ABSENT {
+                *state = 1;
+                self.present.push(*id);
+            }
         }
     }
 
@@ -211,6 +260,8 @@ impl LongestPrefix {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::prefix::block_index::{Limits, PodEntry};
 
@@ -220,7 +271,7 @@ mod tests {
         keys: &[u64],
         pods: &[&str],
     ) -> Vec<PodMatch> {
-        let mut index = BlockIndex::new(Limits::default());
+        let mut index = BlockIndex::new(Limits { holders: 64, ..Limits::default() });
         for (key, pod, tier) in holdings {
             let entry = match *tier {
                 "?" => PodEntry::speculative(pod),
@@ -235,6 +286,52 @@ mod tests {
 
     fn by_tier(tiers: &[(&str, i64)]) -> BTreeMap<String, i64> {
         tiers.iter().map(|(tier, blocks)| ((*tier).to_owned(), *blocks)).collect()
+    }
+
+    /// What the specification says, pod by pod and block by block.
+    fn by_the_rules(
+        holdings: &[(u64, &str, &str)],
+        weights: &TierWeights,
+        keys: &[u64],
+        pod: &str,
+    ) -> PodMatch {
+        let tiers = |key: u64| {
+            holdings.iter().filter(move |(k, p, _)| (*k, *p) == (key, pod)).map(|(_, _, tier)| *tier)
+        };
+        let weight = |tier: &str| weights.of(if tier == "?" { "" } else { tier });
+        let mut found = PodMatch::default();
+        for key in keys {
+            let Some(best) = tiers(*key).map(weight).reduce(f64::max) else { break };
+            found.score += best;
+            found.blocks += 1;
+        }
+        for tier in ["gpu", "cpu", "?"] {
+            let blocks = keys.iter().take_while(|key| tiers(**key).any(|held| held == tier)).count();
+            if blocks > 0 {
+                let name = if tier == "?" { SPECULATIVE } else { tier };
+                found.by_tier.insert(name.to_owned(), blocks as i64);
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_the_rules_say(
+            held in proptest::collection::vec((1u64..7, 0usize..5, 0usize..3), 0..90),
+            order in proptest::collection::vec(1u64..7, 0..8),
+        ) {
+            const PODS: [&str; 5] = ["a", "b", "c", "d", "e"];
+            const TIERS: [&str; 3] = ["gpu", "cpu", "?"];
+            let holdings: Vec<_> = held.iter().map(|(key, pod, tier)| (*key, PODS[*pod], TIERS[*tier])).collect();
+            let weights = TierWeights::default();
+            // One pod is no candidate, and one candidate holds nothing.
+            let candidates = ["b", "x", "a", "d", "e"];
+            let got = matches(&holdings, &weights, &order, &candidates);
+            for (pod, got) in candidates.iter().zip(got) {
+                prop_assert_eq!(got, by_the_rules(&holdings, &weights, &order, pod), "{}", pod);
+            }
+        }
     }
 
     #[test]

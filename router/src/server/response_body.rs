@@ -187,8 +187,10 @@ impl UsageReader {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::request::OpenAiParser;
+    use crate::request::{AnthropicParser, OpenAiParser};
 
     fn reader(content_type: &str) -> UsageReader {
         UsageReader {
@@ -211,6 +213,71 @@ mod tests {
             reader.chunk(&Bytes::copy_from_slice(&stream[cut..]));
             let usage = reader.end().unwrap_or_else(|| panic!("cut at {cut}"));
             assert_eq!((usage.prompt_tokens, usage.completion_tokens), (3, 5), "cut at {cut}");
+        }
+    }
+
+    /// Lines of a stream, each without its end; what they say of usage, where they say anything.
+    fn lines() -> impl Strategy<Value = (String, Option<(i64, i64)>)> {
+        prop_oneof![
+            Just(("data: {\"choices\":[{\"text\":\"a\"}]}".to_owned(), None)),
+            Just(("data: [DONE]".to_owned(), None)),
+            Just((": usage of a comment".to_owned(), None)),
+            Just(("event: usage".to_owned(), None)),
+            Just((String::new(), None)),
+            // Wrong types, a wrong prefix and what is no JSON say nothing.
+            Just(("data: {\"usage\":7}".to_owned(), None)),
+            Just(("data: {\"usage\":{\"prompt_tokens\":\"3\"}}".to_owned(), None)),
+            Just(("data: {\"usage\":{\"prompt_tokens\":1.5}}".to_owned(), None)),
+            Just(("data: {\"usage\"".to_owned(), None)),
+            Just(("data:{\"usage\":{\"prompt_tokens\":9}}".to_owned(), None)),
+            Just(("data: {\"usage\":null}".to_owned(), None)),
+            (0i64..1000, 0i64..1000).prop_map(|(prompt, completion)| {
+                let usage = format!(
+                    "data: {{\"usage\":{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion}}}}}"
+                );
+                (usage, Some((prompt, completion)))
+            }),
+        ]
+    }
+
+    proptest! {
+        /// A stream that reports its usage in one line, wherever it is cut, however its lines end, whatever else it says.
+        #[test]
+        fn a_stream_says_its_usage_once_and_is_understood(
+            before in proptest::collection::vec(lines().prop_filter("no usage", |line| line.1.is_none()), 0..6),
+            usage in lines().prop_filter("usage", |line| line.1.is_some()),
+            ends in proptest::collection::vec(prop_oneof![Just("\n"), Just("\r\n"), Just("\n\n")], 7),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..8),
+        ) {
+            let mut stream = String::new();
+            for ((line, _), end) in before.iter().chain([&usage]).zip(&ends) {
+                stream.push_str(line);
+                stream.push_str(end);
+            }
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+            places.extend([0, stream.len()]);
+            places.sort_unstable();
+            let mut reader = reader("text/event-stream");
+            for part in places.windows(2) {
+                reader.chunk(&Bytes::copy_from_slice(&stream.as_bytes()[part[0]..part[1]]));
+            }
+            let found = reader.end().map(|usage| (usage.prompt_tokens, usage.completion_tokens));
+            prop_assert_eq!(found, usage.1, "{:?} cut at {:?}", stream, places);
+        }
+
+        #[test]
+        fn any_stream_is_read(
+            parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..6),
+            anthropic in any::<bool>(),
+        ) {
+            let mut reader = reader("text/event-stream");
+            if anthropic {
+                reader.parser = Some(Arc::new(AnthropicParser));
+            }
+            for part in parts {
+                reader.chunk(&Bytes::from(part));
+            }
+            reader.end();
         }
     }
 

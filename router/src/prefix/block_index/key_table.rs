@@ -10,20 +10,42 @@ const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 /// Fewest places.
 const SMALLEST: usize = 64;
 
+/// Returns the next larger size: by half.
+fn larger(size: usize) -> usize {
+    size + size / 2
+}
+
+/// Returns the size below `size`, one of those that [`larger`] leads through.
+fn smaller(size: usize) -> usize {
+    std::iter::successors(Some(SMALLEST), |at| Some(larger(*at)))
+        .take_while(|at| *at < size)
+        .last()
+        .unwrap_or(SMALLEST)
+}
+
+/// Returns how many nodes a table of `size` places takes.
+fn most(size: usize) -> usize {
+    size / 5 * 4
+}
+
 /// A hash table from key to node number that holds neither: the keys lie in the nodes, and the caller hands a way
 /// to read them to every call.
 ///
-/// Four bytes a place, five to seven and a half a key: linear probing, at most four fifths full, growing by half.
-/// The common hash maps take up to twice as much, because they double.
+/// Four bytes a place, five to seven and a half a key: linear probing, at most four fifths full, growing by half and
+/// shrinking the same way as soon as the smaller table does (but for a sixty-fourth, so that a table at an edge does
+/// not change with every key). So its size is that of what it holds, whatever it held before. The common hash maps
+/// take up to twice as much, because they double, and do not give it back.
 #[derive(Debug)]
 pub(super) struct KeyTable {
     places: Vec<u32>,
     len: usize,
+    /// Below this many nodes the table gets smaller.
+    fewest: usize,
 }
 
 impl Default for KeyTable {
     fn default() -> Self {
-        KeyTable { places: vec![EMPTY; SMALLEST], len: 0 }
+        KeyTable { places: vec![EMPTY; SMALLEST], len: 0, fewest: 0 }
     }
 }
 
@@ -37,11 +59,18 @@ impl KeyTable {
         self.place_of(key, key_of).map(|place| self.places[place] & NUMBER)
     }
 
-    /// Adds a node whose key is not there yet.
+    /// Looks at where the search for each key starts, so that the searches that follow find it near: memory answers
+    /// many such looks at a time, and searches one after the other.
+    pub(super) fn warm(&self, keys: impl Iterator<Item = u64>) {
+        let seen = keys.fold(0, |seen, key| seen ^ self.places[home(mix(key), self.places.len())]);
+        std::hint::black_box(seen);
+    }
+
+    /// Adds the last node, whose key is not there yet. The nodes before it are numbered from 0, and there.
     pub(super) fn insert(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
         debug_assert!(number < NUMBER, "callers keep to MOST");
-        if (self.len + 1) * 5 > self.places.len() * 4 {
-            self.resize(self.places.len() + self.places.len() / 2, key_of);
+        if self.len + 1 > most(self.places.len()) {
+            self.resize(larger(self.places.len()), key_of);
         }
         self.put(key, number);
         self.len += 1;
@@ -75,8 +104,12 @@ impl KeyTable {
         }
         self.places[hole] = EMPTY;
         self.len -= 1;
-        if size > SMALLEST && self.len * 3 < size {
-            self.resize((self.len * 2).max(SMALLEST), key_of);
+    }
+
+    /// Gives back what is not needed. To be called when all nodes, numbered from 0, are there and no others.
+    pub(super) fn shrink(&mut self, key_of: impl Fn(u32) -> u64) {
+        while self.len < self.fewest {
+            self.resize(smaller(self.places.len()), &key_of);
         }
     }
 
@@ -111,9 +144,12 @@ impl KeyTable {
     }
 
     fn resize(&mut self, size: usize, key_of: impl Fn(u32) -> u64) {
-        let old = std::mem::replace(&mut self.places, vec![EMPTY; size]);
-        for entry in old.into_iter().filter(|entry| *entry != EMPTY) {
-            self.put(key_of(entry & NUMBER), entry & NUMBER);
+        self.places = vec![EMPTY; size];
+        let below = most(smaller(size));
+        self.fewest = if size == SMALLEST { 0 } else { below - below / 64 };
+        // In the order in which the nodes lie, not in that of the table: memory is read from one end to the other.
+        for number in 0..self.len as u32 {
+            self.put(key_of(number), number);
         }
     }
 }

@@ -19,6 +19,10 @@ pub(super) struct LruMap<V> {
     queued: usize,
 }
 
+/// Keys that stand one behind the other in the queue and are on their way to its end.
+#[derive(Debug, Default)]
+pub(super) struct Run(Option<(u32, u32)>);
+
 /// The key is kept in halves so that nodes need no padding.
 #[derive(Debug)]
 struct Node<V> {
@@ -107,6 +111,45 @@ impl<V> LruMap<V> {
         self.queued += 1;
     }
 
+    /// Prepares for looking keys up, see [`KeyTable::warm`].
+    pub(super) fn warm(&self, keys: impl Iterator<Item = u64>) {
+        self.table.warm(keys);
+    }
+
+    /// Makes keys the most recently used ones of the queue, one after the other, as [`touch`](Self::touch) does: keys
+    /// that stand in this order already move together.
+    #[inline]
+    pub(super) fn touch_next(&mut self, run: &mut Run, number: u32) {
+        let node = self.nodes.get(number);
+        if is_beside(node, number) {
+            self.touch_run(run);
+            return self.touch(number);
+        }
+        match run.0 {
+            Some((first, last)) if self.nodes.get(last).newer == number => run.0 = Some((first, number)),
+            _ => {
+                self.touch_run(run);
+                run.0 = Some((number, number));
+            }
+        }
+    }
+
+    /// Moves the last keys of a run.
+    pub(super) fn touch_run(&mut self, run: &mut Run) {
+        let Some((first, last)) = run.0.take().filter(|(_, last)| *last != self.newest) else { return };
+        let (older, newer) = (self.nodes.get(first).older, self.nodes.get(last).newer);
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.nodes.get_mut(older).newer = newer,
+        }
+        // There is a newer one: the run does not end with the newest.
+        self.nodes.get_mut(newer).older = older;
+        let newest = std::mem::replace(&mut self.newest, last);
+        self.nodes.get_mut(newest).newer = first;
+        self.nodes.get_mut(first).older = newest;
+        self.nodes.get_mut(last).newer = NONE;
+    }
+
     /// Lets a key stand beside the queue.
     #[inline]
     pub(super) fn leave_queue(&mut self, number: u32) {
@@ -147,6 +190,8 @@ impl<V> LruMap<V> {
         if number != last {
             self.moved(last, number);
         }
+        let nodes = &self.nodes;
+        self.table.shrink(|number| join(nodes.get(number).key));
         Some(removed.value)
     }
 
@@ -208,6 +253,35 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_run_moves_as_its_keys_do_one_by_one(
+            beside in proptest::collection::vec(0u64..20, 0..4),
+            touched in proptest::collection::vec((0u64..20, 1u64..6), 0..30),
+        ) {
+            let (mut runs, mut single) = (LruMap::default(), LruMap::default());
+            for map in [&mut runs, &mut single] {
+                for key in 0..20 {
+                    let number = map.insert(key, ());
+                    map.touch(number);
+                }
+                for key in &beside {
+                    let number = map.find(*key).expect("it is there");
+                    map.leave_queue(number);
+                }
+            }
+            let keys = touched.iter().flat_map(|(first, length)| (*first..first + length).map(|key| key % 20));
+            let mut run = Run::default();
+            for key in keys {
+                let number = runs.find(key).expect("it is there");
+                runs.touch_next(&mut run, number);
+                single.touch(number);
+            }
+            runs.touch_run(&mut run);
+            let order = |map: &LruMap<()>| map.iter().map(|(key, _)| key).collect::<Vec<_>>();
+            prop_assert_eq!(order(&runs), order(&single));
+            prop_assert_eq!(runs.queued(), single.queued());
+        }
+
         #[test]
         fn behaves_as_a_queue_of_pairs(steps in proptest::collection::vec((0u8..4, 0u64..300), 0..1500)) {
             let (mut map, mut model) = (LruMap::default(), VecDeque::<(u64, u64)>::new());

@@ -1,7 +1,7 @@
 //! How often each holder has reported a block (request-control spec 15.4): only the last removal counts.
 
 use super::engine_block::{EngineBlock, References};
-use super::entries::{EntryId, PodEntry};
+use super::entries::{Entries, EntryId, PodEntry};
 use super::{BlockIndex, EngineKey};
 
 impl BlockIndex {
@@ -10,30 +10,54 @@ impl BlockIndex {
     /// Where the index is full of keys that are mapped to nothing, or holds too many different entries, the report
     /// is not counted: its removal is passed on then, as that of a key that nobody reported.
     pub fn reference(&mut self, key: EngineKey, entry: &PodEntry) {
+        self.reference_all(&[key], entry);
+    }
+
+    /// Counts one more report of each of `keys` by `entry`, as [`reference`](Self::reference) does.
+    pub fn reference_all(&mut self, keys: &[EngineKey], entry: &PodEntry) {
+        let mut known = self.entries.find(entry);
+        for key in keys {
+            known = self.count(*key, entry, known);
+        }
+    }
+
+    /// Counts one more report of `key` by `entry`, which has the number `known` if it has one; returns its number.
+    fn count(&mut self, key: EngineKey, entry: &PodEntry, known: Option<EntryId>) -> Option<EntryId> {
         let number = match self.engine.find(key) {
             Some(number) => number,
             None => {
                 let beside = self.engine.len() - self.engine.queued();
                 // Keys beside the queue cannot make room for others, so they may take three quarters of it.
                 if beside >= self.limits.keys || self.bytes() > self.limits.bytes / 4 * 3 {
-                    return;
+                    return known;
                 }
                 self.engine.insert(key, EngineBlock::default())
             }
         };
-        let known = self.entries.find(entry);
         if known.is_none() && self.entries.len() >= super::MOST_ENTRIES {
-            return;
+            return known;
         }
+        let mut own = known;
+        let mut acquire = |entries: &mut Entries| {
+            let id = match known {
+                Some(id) => {
+                    entries.add_use(id);
+                    id
+                }
+                None => entries.acquire(entry),
+            };
+            own = Some(id);
+            id
+        };
         let references = self.engine.value(number).references();
         let is_counted = |id: &EntryId| known == Some(*id);
         let new = match references {
-            References::Nobody => References::Once(self.entries.acquire(entry)),
+            References::Nobody => References::Once(acquire(&mut self.entries)),
             References::Once(id) if is_counted(&id) => {
                 References::List(self.references.add(key, vec![(id, 2)]))
             }
             References::Once(id) => {
-                let other = self.entries.acquire(entry);
+                let other = acquire(&mut self.entries);
                 References::List(self.references.add(key, vec![(id, 1), (other, 1)]))
             }
             References::List(list) => {
@@ -42,13 +66,14 @@ impl BlockIndex {
                     counted.map(|(_, count)| *count = count.saturating_add(1)).is_some()
                 });
                 if !counted {
-                    let id = self.entries.acquire(entry);
+                    let id = acquire(&mut self.entries);
                     self.references.update(list, |list| list.push((id, 1)));
                 }
                 References::List(list)
             }
         };
         self.engine.value_mut(number).set_references(new);
+        own
     }
 
     /// Counts one report of `key` by `entry` less; returns whether none is left, also of one that never was.

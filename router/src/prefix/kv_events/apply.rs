@@ -137,9 +137,7 @@ impl KvEventApplier {
             return applied.drop_store("index_full");
         }
         applied.stored += self.keys.len() as u64;
-        for hash in &stored.hashes {
-            index.reference(*hash, &entry);
-        }
+        index.reference_all(&stored.hashes, &entry);
     }
 
     /// Returns the kind of a group: as the event says it, or as an earlier one did.

@@ -121,6 +121,13 @@ impl<'a> Reader<'a> {
                 open.pop();
                 continue;
             }
+            if !*is_map {
+                // Lists of numbers are most of what engines send.
+                self.skip_integers(left);
+                if *left == 0 {
+                    continue;
+                }
+            }
             *left -= 1;
             let is_key = *is_map && *left % 2 == 1;
             let token = self.token()?;
@@ -132,6 +139,34 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(&start[..start.len() - self.bytes.len()])
+    }
+
+    /// Skips the integers that follow, at most `left` of them, which are counted off.
+    fn skip_integers(&mut self, left: &mut usize) {
+        let mut at = 0;
+        while *left > 0 {
+            let Some(marker) = self.bytes.get(at) else { break };
+            let size = usize::from(INTEGER_SIZES[usize::from(*marker)]);
+            if size == 0 || self.bytes.len() - at < size {
+                break;
+            }
+            at += size;
+            *left -= 1;
+        }
+        self.bytes = &self.bytes[at..];
+    }
+
+    /// Reads an integer of up to four bytes without a sign, `None` where something else follows.
+    #[inline]
+    pub(super) fn small_unsigned(&mut self) -> Option<u32> {
+        let (number, rest) = match *self.bytes {
+            [number @ 0..0x80, ref rest @ ..] => (u32::from(number), rest),
+            [0xcd, a, b, ref rest @ ..] => (u32::from(u16::from_be_bytes([a, b])), rest),
+            [0xce, a, b, c, d, ref rest @ ..] => (u32::from_be_bytes([a, b, c, d]), rest),
+            _ => return None,
+        };
+        self.bytes = rest;
+        Some(number)
     }
 
     /// Checks a list's length against what is there: every element has a byte.
@@ -173,6 +208,24 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 }
+
+/// The bytes that an integer takes, by its first one; 0 = it is none.
+static INTEGER_SIZES: [u8; 256] = {
+    let mut sizes = [0; 256];
+    let mut marker = 0;
+    while marker < sizes.len() {
+        sizes[marker] = match marker {
+            0x00..0x80 | 0xe0.. => 1,
+            0xcc | 0xd0 => 2,
+            0xcd | 0xd1 => 3,
+            0xce | 0xd2 => 5,
+            0xcf | 0xd3 => 9,
+            _ => 0,
+        };
+        marker += 1;
+    }
+    sizes
+};
 
 /// The input ends too early.
 const CUT: DecodeError = DecodeError("the message is cut off");

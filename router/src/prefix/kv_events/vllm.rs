@@ -137,9 +137,20 @@ fn hashes(field: Option<Reader<'_>>) -> Result<Vec<u64>, DecodeError> {
 
 /// Reads token ids; wider and negative ones are cut to 32 bits.
 fn tokens(field: Option<Reader<'_>>) -> Result<Vec<u32>, DecodeError> {
-    list(field, "token ids that are no list", |token| {
-        token.integer().map(|id| id as u32).ok_or(DecodeError("a token id that is no integer"))
-    })
+    const NO_LIST: DecodeError = DecodeError("token ids that are no list");
+    let mut reader = field.ok_or(NO_LIST)?;
+    let Token::Array(len) = reader.token()? else { return Err(NO_LIST) };
+    let mut tokens = Vec::with_capacity(len);
+    for _ in 0..len {
+        tokens.push(match reader.small_unsigned() {
+            Some(token) => token,
+            None => {
+                let id = reader.token()?.integer();
+                id.ok_or(DecodeError("a token id that is no integer"))? as u32
+            }
+        });
+    }
+    Ok(tokens)
 }
 
 fn parent(field: Option<Reader<'_>>) -> Result<u64, DecodeError> {
