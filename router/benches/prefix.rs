@@ -6,7 +6,6 @@
 
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_macros,
     reason = "it is a program of its own: it reads its command line and counts what it allocates"
 )]
 

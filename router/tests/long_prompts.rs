@@ -1,6 +1,6 @@
 //! A long prompt is copied once where it is read and once where it is written, and nowhere else.
 
-#![expect(clippy::disallowed_methods, reason = "the test counts what its own thread allocates")]
+#![expect(clippy::disallowed_macros, reason = "the test counts what its own thread allocates")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
