@@ -5,6 +5,7 @@
 //! [`Rt::http`]. What is simulated is what is not ours in production: the engines, the network and the clock.
 
 mod client;
+mod kv_events;
 mod watch;
 
 use std::cell::{OnceCell, RefCell};
@@ -28,6 +29,7 @@ use crate::scenario::{EngineGroup, NetworkPlan, Plan};
 use crate::workload::{TOKEN_IDS, Workload};
 
 use client::{Client, Form};
+use kv_events::EventRoads;
 use watch::{OpenRequests, Watch};
 
 /// Port of every simulated server.
@@ -70,9 +72,10 @@ pub fn simulate(
         let (plan, watch, engines) = (plan.clone(), Rc::clone(&watch), Rc::clone(&engines));
         move |rt| async move {
             let world = rt.simulation().expect("a simulation hosts this");
-            let engines = engines.get_or_init(|| start_engines(&rt, world, &plan, &watch));
+            let roads = Rc::new(EventRoads::default());
+            let engines = engines.get_or_init(|| start_engines(&rt, world, &plan, &watch, &roads));
             let engines = engines.as_ref().map_err(|error| error.clone())?;
-            start_router(&rt, world, config, &plan.workload.priorities(), engines, &watch)?;
+            start_router(&rt, world, config, &plan.workload.priorities(), engines, &watch, &roads)?;
             let model = plan.groups.first().map(|group| group.placement.model.name.as_str());
             let form = match plan.network {
                 NetworkPlan::Direct => Form::Typed,
@@ -144,11 +147,12 @@ fn start_engines(
     world: Simulation,
     plan: &Plan,
     watch: &Rc<Watch>,
+    roads: &Rc<EventRoads>,
 ) -> Result<Vec<RunningEngine>, SimulationError> {
     let mut engines = Vec::new();
     for group in &plan.groups {
         for index in 0..group.count {
-            engines.push(start_engine(rt, world, group, index, engines.len(), watch)?);
+            engines.push(start_engine(rt, world, group, index, engines.len(), watch, roads)?);
         }
     }
     Ok(engines)
@@ -161,6 +165,7 @@ fn start_engine(
     index: u32,
     number: usize,
     watch: &Rc<Watch>,
+    roads: &Rc<EventRoads>,
 ) -> Result<RunningEngine, SimulationError> {
     let name = format!("{}-{index}", group.name);
     let options = |error: crate::engine::ConfigError| {
@@ -170,9 +175,16 @@ fn start_engine(
         Driver::new(rt, group.config.clone(), group.latency.clone()).map_err(options)?;
     let gaps = Rc::clone(watch);
     driver.watch_gaps(move |gap, times| gaps.tokens_followed(gap, times));
-    drop(world.daemon_in(Class::Engine, "engine", driver.run()));
-
     let endpoint = address(number);
+    let (roads, publisher) = (Rc::clone(roads), endpoint.to_string());
+    let topic = kv_topic(&endpoint, &group.placement.model.name);
+    drop(world.daemon_in(Class::Engine, "engine", async move {
+        // Engines first run when the router stands, and publish only where it listens.
+        if roads.are_used() {
+            driver.publish_kv_events(move |batch| roads.deliver(&publisher, &topic, batch));
+        }
+        driver.run().await;
+    }));
     let options = ServerOptions {
         // Clients read from the answer how much of their prompt was cached.
         prompt_tokens_details: true,
@@ -197,6 +209,11 @@ fn address(number: usize) -> Endpoint {
     Endpoint::new(&format!("10.{b}.{c}.{d}"), PORT).expect("an IPv4 address can stand in a URI")
 }
 
+/// The topic that llm-d lets an engine publish under (model-server spec 3.1).
+fn kv_topic(endpoint: &Endpoint, model: &str) -> String {
+    format!("kv@{endpoint}@{model}")
+}
+
 /// Starts the router and tells it of the engines.
 fn start_router(
     rt: &Rt,
@@ -205,8 +222,10 @@ fn start_router(
     priorities: &BTreeSet<i32>,
     engines: &[RunningEngine],
     watch: &Rc<Watch>,
+    roads: &Rc<EventRoads>,
 ) -> Result<(), SimulationError> {
-    let Embedded { mut core, proxy, datastore, objects, .. } = router::embed::build(rt, config)?;
+    let Embedded { mut core, proxy, datastore, objects, plugins, .. } = router::embed::build(rt, config)?;
+    roads.lead_to(&plugins);
     for priority in priorities {
         let name = ObjectName { namespace: "default".to_owned(), name: client::objective(*priority) };
         objects.set_objective(name, Objective { priority: Some(*priority), ..Objective::default() });

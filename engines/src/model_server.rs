@@ -5,6 +5,7 @@ mod block_hash;
 mod driver;
 mod generation;
 mod histogram;
+mod kv_events;
 mod published;
 mod text;
 mod tokenizer;

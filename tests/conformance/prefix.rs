@@ -3,6 +3,7 @@
 mod approx;
 mod block_keys;
 mod burst;
+mod event_stream;
 mod events_apply;
 mod events_decode;
 mod given;
@@ -38,6 +39,7 @@ pub(crate) fn run(file: &str, case: &Value) -> Outcome {
         "prefix/index" => index::run(case),
         "prefix/precise_scores" => precise_scores::run(case),
         "prefix/precise_producer" => precise_producer::run(case),
+        "prefix/event_stream" => event_stream::run(case),
         "prefix/events_decode" => events_decode::run(case),
         "prefix/events_apply" => events_apply::run(case),
         _ => Outcome::Failed(format!("no adapter for {file}")),

@@ -77,7 +77,7 @@ const TABLE: &[(&str, Subject)] = &[
     ("model_server/timeline", Built(model_server::run)),
     ("prefix/approx_prefix", Built(prefix::run)),
     ("prefix/block_keys", Built(prefix::run)),
-    ("prefix/event_stream", NotBuilt("KV-event subscription")),
+    ("prefix/event_stream", Built(prefix::run)),
     ("prefix/events_apply", Built(prefix::run)),
     ("prefix/events_decode", Built(prefix::run)),
     ("prefix/index", Built(prefix::run)),

@@ -97,6 +97,13 @@ impl BlockPool {
         self.index.get(&hash).copied()
     }
 
+    /// The hashes under which a block is found, sorted.
+    pub(super) fn hashes(&self) -> Vec<BlockHash> {
+        let mut hashes: Vec<BlockHash> = self.index.keys().copied().collect();
+        hashes.sort_unstable_by_key(|hash| hash.0);
+        hashes
+    }
+
     /// Begins or ends to watch a cached block.
     pub(super) fn watch(&mut self, block: BlockId, watched: bool) {
         self.blocks[block as usize].watched = watched;

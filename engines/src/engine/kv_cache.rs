@@ -46,6 +46,11 @@ impl KvCache {
         self.caching
     }
 
+    /// Records events from now on.
+    pub(super) fn record_events(&mut self) {
+        self.events.get_or_insert_default();
+    }
+
     /// Exchanges the recorded events with an empty record.
     pub(super) fn swap_events(&mut self, record: &mut KvEvents) {
         if let Some(events) = &mut self.events {

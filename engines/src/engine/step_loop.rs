@@ -307,6 +307,17 @@ impl Engine {
         self.scheduler.new_blocks(row)
     }
 
+    /// Records changes of the prefix cache from now on, as with `enable_kv_cache_events`.
+    pub fn record_kv_events(&mut self) {
+        self.scheduler.kv_mut().record_events();
+    }
+
+    /// The hashes of all blocks that the prefix cache finds, sorted.
+    #[must_use]
+    pub fn cached_blocks(&self) -> Vec<BlockHash> {
+        self.scheduler.kv().pool().hashes()
+    }
+
     /// The free blocks, the next to be handed out first.
     pub fn free_queue(&self) -> impl Iterator<Item = BlockId> {
         self.scheduler.kv().pool().free_queue()

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use executor::sync::{mpsc, oneshot};
 use executor::{Class, Instant, Rt};
+use router::prefix::kv_events::KvBatch;
 use rustc_hash::FxHashMap;
 
 use super::block_hash;
 use super::generation::{Command, Delivery, EngineHandle, Event, Sampler, Submission, Tokens};
+use super::kv_events::Publisher;
 use super::published::{Lifetime, Shared};
 use crate::engine::latency::{Latency, StepBatch};
 use crate::engine::{
@@ -50,6 +52,8 @@ type Gaps = Box<dyn FnMut(Duration, u64)>;
 struct Active {
     by_id: FxHashMap<RequestId, Request>,
     block_size: usize,
+    /// `None` where nobody listens to KV events.
+    publisher: Option<Publisher>,
 }
 
 #[derive(Debug)]
@@ -86,7 +90,7 @@ impl Driver {
             engine,
             latency,
             commands,
-            requests: Active { by_id: FxHashMap::default(), block_size: block_size as usize },
+            requests: Active { by_id: FxHashMap::default(), block_size: block_size as usize, publisher: None },
             published,
             ends: VecDeque::new(),
             arrived: Vec::new(),
@@ -110,6 +114,13 @@ impl Driver {
     pub fn scale_time(&mut self, factor: f64) {
         assert!(TIME_SCALES.contains(&factor), "steps cannot take {factor} times as long");
         self.time_scale = factor;
+    }
+
+    /// Calls `publish` at the end of each step that changed the prefix cache, with what vLLM would publish.
+    pub fn publish_kv_events(&mut self, publish: impl FnMut(&KvBatch) + 'static) {
+        self.engine.record_kv_events();
+        let block_size = self.engine.config().block_size;
+        self.requests.publisher = Some(Publisher::new(block_size, Box::new(publish)));
     }
 
     /// Steps the engine until every handle is gone and the last request has ended.
@@ -154,7 +165,7 @@ impl Driver {
                 let before = self.arrived.len();
                 self.arrived.retain(|submission| submission.request.id != id);
                 if self.engine.abort(id) || self.arrived.len() < before {
-                    let request = self.requests.by_id.remove(&id);
+                    let request = self.requests.remove(id);
                     let mut published = self.published.lock();
                     published.aborted += 1;
                     published.preemptions += request.map_or(0, |request| request.lifetime.preemptions);
@@ -165,10 +176,12 @@ impl Driver {
             }
             Command::Pause { mode, clear_cache, rests } => self.pause(mode, clear_cache, rests),
             Command::Resume => self.engine.resume(),
+            // Whoever asked may be gone.
+            Command::CachedBlocks(reply) => drop(reply.send(self.engine.cached_blocks())),
             // One that has ended meanwhile is counted already.
             Command::Stop(id) => {
                 if self.engine.abort(id)
-                    && let Some(request) = self.requests.by_id.remove(&id)
+                    && let Some(request) = self.requests.remove(id)
                 {
                     self.published.lock().finished(FinishReason::Stop, &request.lifetime);
                 }
@@ -177,7 +190,7 @@ impl Driver {
     }
 
     fn add(&mut self, submission: Submission) {
-        let Submission { request, tail, root, sampler, delivery, choices, events } = submission;
+        let Submission { request, tail, root, sampler, delivery, choices, events, content } = submission;
         let id = request.id;
         let lifetime = Lifetime {
             tokens: Tokens { prompt: request.prompt_tokens, ..Tokens::default() },
@@ -193,6 +206,9 @@ impl Driver {
             Ok(()) => {
                 let request = Request { sampler, delivery, events, tail, root, lifetime };
                 self.requests.by_id.insert(id, request);
+                if let Some(publisher) = &mut self.requests.publisher {
+                    publisher.begun(id, content);
+                }
             }
             // A stream that nobody reads any more is dropped with its sender.
             Err(error) => drop(events.send(Event::Refused(error))),
@@ -235,6 +251,9 @@ impl Driver {
         self.ends.pop_front();
         let now = self.rt.now();
         let update = self.engine.complete(&mut self.requests);
+        if let Some(publisher) = &mut self.requests.publisher {
+            publisher.publish(update.events, self.rt.wall().unix_nanos() as f64 / 1e9);
+        }
         let mut published = self.published.lock();
         published.update(&update.stats);
         let (mut prompt_tokens, mut generated) = (0, 0);
@@ -263,7 +282,7 @@ impl Driver {
             // A reader that is gone has sent its abort.
             match output.finish {
                 Some(finish) => {
-                    let Some(request) = self.requests.by_id.remove(&output.request) else { continue };
+                    let Some(request) = self.requests.remove(output.request) else { continue };
                     let tokens = request.lifetime.tokens;
                     published.finished(finish.reason, &request.lifetime);
                     drop(request.events.send(Event::Finished { token: output.token, finish, tokens }));
@@ -298,11 +317,23 @@ impl std::fmt::Debug for Driver {
     }
 }
 
+impl Active {
+    fn remove(&mut self, id: RequestId) -> Option<Request> {
+        if let Some(publisher) = &mut self.publisher {
+            publisher.ended(id);
+        }
+        self.by_id.remove(&id)
+    }
+}
+
 impl Model for Active {
     fn sample(&mut self, request: RequestId, position: u32) -> Token {
-        let Some(request) = self.by_id.get_mut(&request) else { return 0 };
-        let token = request.sampler.sample(position);
-        request.tail.push(token);
+        let Some(active) = self.by_id.get_mut(&request) else { return 0 };
+        let token = active.sampler.sample(position);
+        active.tail.push(token);
+        if let Some(publisher) = &mut self.publisher {
+            publisher.generated(request, token);
+        }
         token
     }
 

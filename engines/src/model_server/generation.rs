@@ -8,6 +8,7 @@ use executor::sync::{mpsc, oneshot};
 use executor::{Instant, Rt};
 
 use super::block_hash;
+use super::kv_events::Content;
 use super::published::Shared;
 use crate::engine::{AdapterId, AddError, BlockHash, Finish, NewRequest, PauseMode, RequestId, Token};
 
@@ -186,6 +187,7 @@ pub(super) struct Submission {
     pub(super) delivery: Delivery,
     pub(super) choices: u32,
     pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) content: Content,
 }
 
 /// What an engine's task is told.
@@ -195,6 +197,8 @@ pub(super) enum Command {
     Abort(RequestId),
     /// Forgets the prefix cache, if no block is in use.
     ResetPrefixCache,
+    /// Asks what the prefix cache finds.
+    CachedBlocks(oneshot::Sender<Vec<BlockHash>>),
     /// Ends a request whose text has come to a stop string.
     Stop(RequestId),
     /// Stops scheduling; answers once the engine has come to rest.
@@ -253,6 +257,13 @@ impl EngineHandle {
         drop(self.commands.send(Command::Resume));
     }
 
+    /// Returns the hashes of all blocks that the prefix cache finds, sorted; none when the engine is gone.
+    pub async fn cached_blocks(&self) -> Vec<BlockHash> {
+        let (reply, hashes) = self.rt.oneshot();
+        drop(self.commands.send(Command::CachedBlocks(reply)));
+        hashes.await.unwrap_or_default()
+    }
+
     /// Submits a request; its tokens come as events of the returned stream. Dropping the stream before its end
     /// aborts the request.
     ///
@@ -284,6 +295,11 @@ impl EngineHandle {
             delivery: generate.delivery,
             choices: generate.choices,
             events: sender,
+            content: Content::new(
+                Arc::clone(&generate.prompt),
+                generate.cache_salt.clone(),
+                generate.adapter.clone(),
+            ),
         };
         // An engine that is gone closes the stream: its sender is dropped with the command.
         drop(self.commands.send(Command::Generate(Box::new(submission))));

@@ -3,14 +3,20 @@
 mod apply;
 mod decode;
 mod extra_keys;
+mod message;
 mod msgpack;
 mod sglang;
 mod subscribers;
+mod subscription;
 mod vllm;
 
 pub use apply::{Applied, KvEventApplier, MissingKind};
 pub use decode::{DecodeError, decode};
+pub use message::Message;
 pub use subscribers::{RegistryAction, SubscriberRegistry, SubscriberSpec, Subscribers};
+pub use subscription::{
+    LiveSocket, ReplaySlots, ReplaySocket, Subscription, SubscriptionMetrics, Transport, TransportError,
+};
 
 use super::block_index::{BlockIndex, EngineKey};
 
@@ -100,6 +106,10 @@ pub struct Removed {
 
 /// Takes the KV events of engines: from sockets in production, from simulated engines directly.
 pub trait KvEventSink {
+    /// Says who subscribes to the endpoints from now on; the first call counts. Where the configuration names a
+    /// socket of our own, it is opened.
+    fn subscribe_with(&self, subscribers: Box<dyn Subscribers>);
+
     /// Applies a batch as it was published under `topic`. `source` is the `address:port` of the server that sent
     /// it; where it is empty, the topic names the pod. What cannot be read is dropped and counted.
     fn ingest(&self, source: &str, topic: &str, payload: &[u8]);

@@ -119,6 +119,19 @@ impl EventMetrics {
 }
 
 impl KvEventSink for PrecisePrefixCacheProducer {
+    fn subscribe_with(&self, subscribers: Box<dyn Subscribers>) {
+        let events = &self.parameters.events;
+        if !events.zmq_endpoint.is_empty() {
+            subscribers.ensure(SubscriberSpec {
+                id: LOCAL.to_owned(),
+                endpoint: events.zmq_endpoint.clone(),
+                filter: events.topic_filter.clone(),
+                ..SubscriberSpec::default()
+            });
+        }
+        let _ = self.subscribers.set(subscribers);
+    }
+
     fn ingest(&self, source: &str, topic: &str, payload: &[u8]) {
         match decode(self.parameters.engine, payload) {
             Ok(batch) => self.ingest_batch(source, topic, &batch),
@@ -154,21 +167,6 @@ impl KvEventSink for PrecisePrefixCacheProducer {
 }
 
 impl PrecisePrefixCacheProducer {
-    /// Says who subscribes to the endpoints from now on; the first call counts. Where the configuration names a
-    /// socket of our own, it is opened.
-    pub fn subscribe_with(&self, subscribers: Box<dyn Subscribers>) {
-        let events = &self.parameters.events;
-        if !events.zmq_endpoint.is_empty() {
-            subscribers.ensure(SubscriberSpec {
-                id: LOCAL.to_owned(),
-                endpoint: events.zmq_endpoint.clone(),
-                filter: events.topic_filter.clone(),
-                ..SubscriberSpec::default()
-            });
-        }
-        let _ = self.subscribers.set(subscribers);
-    }
-
     /// Returns the subscription to an endpoint; `None` where endpoints are not subscribed to.
     fn subscription(&self, endpoint: &EndpointMetadata) -> Option<SubscriberSpec> {
         let events = &self.parameters.events;
