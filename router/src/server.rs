@@ -17,7 +17,9 @@ mod request_body;
 mod request_head;
 mod request_metrics;
 mod response_body;
+mod zmq;
 
 pub use self::core::{Core, CoreHandle, Decided};
 pub use frontend::Frontend;
 pub use proxy::{Proxy, ProxyOptions};
+pub use zmq::subscribe_to_kv_events;

@@ -17,7 +17,7 @@ use super::check::read;
 use crate::data_layer::EndpointNotifier;
 use crate::embed::{self, Embedded, RouterConfig};
 use crate::endpoint::{EndpointId, EndpointMetadata};
-use crate::server::Frontend;
+use crate::server::{Frontend, subscribe_to_kv_events};
 
 /// Connections that are served at a time; further ones wait in the operating system's queue.
 const MAX_CONNECTIONS: usize = 65_536;
@@ -116,6 +116,7 @@ impl ServeArgs {
         for notice in &notices {
             tracing::warn!("{notice}");
         }
+        subscribe_to_kv_events(&rt, &plugins);
         if discovery.is_none() && self.endpoints.is_empty() {
             return Err(Failure::NoEndpoints);
         }

@@ -14,7 +14,7 @@ mod validate;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::assembly::{Assembly, Origin, Plugin, experimental};
+use super::assembly::{Assembly, DataLayerPlan, Origin, Plugin, experimental};
 use super::fault::Fault;
 use super::gates::FeatureGates;
 use super::notice::Notice;
@@ -120,12 +120,12 @@ impl Loader<'_> {
         self.step()?;
         let order = self.complete_data_graph();
         self.step()?;
-        self.notice_who_hears_nothing();
         let discovery = self.resolve_discovery();
         self.step()?;
         self.check_stability();
         self.step()?;
         let data_layer = self.plan_data_layer(&defaulted.sources);
+        self.notice_who_hears_nothing(&data_layer);
         self.step()?;
         let built = built.expect("a problem was reported for every profile that could not be built");
         Ok(Assembly {
@@ -156,9 +156,13 @@ impl Loader<'_> {
         std::mem::replace(&mut self.problems, empty).into_result(())
     }
 
-    /// Notes every plugin that waits for KV events.
-    fn notice_who_hears_nothing(&mut self) {
-        let waits = |plugin: &&Plugin| plugin.instance.roles.kv_events.is_some();
+    /// Notes every plugin that waits for KV events and subscribes to nobody.
+    fn notice_who_hears_nothing(&mut self, data_layer: &DataLayerPlan) {
+        let hears = |name: &str| data_layer.all_endpoint_listeners().any(|listener| *listener.id.name == *name);
+        let waits = |plugin: &&Plugin| {
+            let sink = plugin.instance.roles.kv_events.as_ref();
+            sink.is_some_and(|sink| !sink.has_own_socket()) && !hears(&plugin.name)
+        };
         let names: Vec<Rc<str>> = self.plugins.iter().filter(waits).map(|p| Rc::clone(&p.name)).collect();
         self.notices.extend(names.into_iter().map(Notice::NoKvEvents));
     }

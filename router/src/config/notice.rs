@@ -41,7 +41,7 @@ pub enum Notice {
     },
     /// A source of Kubernetes objects, which nobody feeds.
     NoKubernetes(Rc<str>),
-    /// A plugin that KV events are for, to which nobody subscribes.
+    /// A plugin that KV events are for, and that subscribes to nobody.
     NoKvEvents(Rc<str>),
 }
 
@@ -77,9 +77,8 @@ impl fmt::Display for Notice {
             }
             Notice::NoKvEvents(name) => write!(
                 f,
-                "plugin {name} hears of no KV events: this build does not subscribe to model servers yet, so that it \
-                 knows only of prompts that this router has sent, and kvEventsConfig is without effect; accepted \
-                 in its place: approx-prefix-cache-producer"
+                "plugin {name} hears of no KV events: it subscribes only to endpoints that it is told of; list it \
+                 among the extractors of an endpoint-notification-source under dataLayer.sources"
             ),
             Notice::NoKubernetes(name) => write!(
                 f,

@@ -110,6 +110,9 @@ pub trait KvEventSink {
     /// socket of our own, it is opened.
     fn subscribe_with(&self, subscribers: Box<dyn Subscribers>);
 
+    /// Returns whether the configuration names a socket that servers connect to.
+    fn has_own_socket(&self) -> bool;
+
     /// Applies a batch as it was published under `topic`. `source` is the `address:port` of the server that sent
     /// it; where it is empty, the topic names the pod. What cannot be read is dropped and counted.
     fn ingest(&self, source: &str, topic: &str, payload: &[u8]);

@@ -96,14 +96,19 @@ impl Engine {
 
     fn ask(&mut self, start: u64) -> VecDeque<Vec<Bytes>> {
         self.asked.push(start);
-        let numbers = self.buffer.iter().filter(|number| **number >= start);
+        let numbers: Vec<u64> = self.buffer.iter().copied().filter(|number| *number >= start).collect();
         let most = match self.answers.as_str() {
             "ok" | "two-frames" | "no-end" => usize::MAX,
             "stop" => self.stop_after,
             _ => 0,
         };
-        let mut replies: VecDeque<_> = numbers.take(most).map(|number| self.reply(*number, payload(*number))).collect();
-        if matches!(self.answers.as_str(), "ok" | "two-frames") {
+        let mut replies: VecDeque<_> = numbers.iter().take(most).map(|number| self.reply(*number, payload(*number))).collect();
+        // Stopped is who had more to say.
+        let ends = match self.answers.as_str() {
+            "stop" => numbers.len() < most,
+            answers => matches!(answers, "ok" | "two-frames"),
+        };
+        if ends {
             replies.push_back(self.reply(u64::MAX, Bytes::new()));
         }
         replies
@@ -180,6 +185,10 @@ struct Notes {
 
 impl KvEventSink for Notes {
     fn subscribe_with(&self, _: Box<dyn Subscribers>) {}
+
+    fn has_own_socket(&self) -> bool {
+        false
+    }
 
     fn ingest(&self, _: &str, topic: &str, payload: &[u8]) {
         let number = u64::from_be_bytes(payload.try_into().expect("a number"));

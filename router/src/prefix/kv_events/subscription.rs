@@ -102,8 +102,6 @@ pub struct Subscription<T> {
     last_live: Option<u64>,
     /// When a replay failed.
     failed: Option<Instant>,
-    /// Where no address names the pod, a topic does.
-    topic: String,
 }
 
 impl<T: Transport> Subscription<T> {
@@ -127,7 +125,6 @@ impl<T: Transport> Subscription<T> {
             last: None,
             last_live: None,
             failed: None,
-            topic: String::new(),
         }
     }
 
@@ -161,10 +158,7 @@ impl<T: Transport> Subscription<T> {
     pub async fn received(&mut self, frames: &[Bytes]) {
         self.telemetry.received();
         let Some(message) = Message::of(frames) else { return self.telemetry.malformed() };
-        if self.topic != message.topic {
-            self.topic.clone_from(&message.topic);
-        }
-        if !self.replays() || self.is_next(message.sequence).await {
+        if !self.replays() || self.is_next(&message).await {
             self.pass_on(&message);
         }
     }
@@ -183,12 +177,12 @@ impl<T: Transport> Subscription<T> {
         !self.spec.replay.is_empty()
     }
 
-    /// Returns whether the batch `sequence` is the one to pass on now; replays what is missing before it.
-    async fn is_next(&mut self, sequence: u64) -> bool {
-        let mut tried = false;
+    /// Returns whether a batch is the one to pass on now; replays what is missing before it.
+    async fn is_next(&mut self, message: &Message) -> bool {
+        let (sequence, mut tried) = (message.sequence, false);
         if self.last_live.is_some_and(|latest| sequence < latest) {
             // Numbers that go back are those of a server that has started anew.
-            self.reset();
+            self.reset(&message.topic);
             self.failed = None;
             tried = true;
             self.replay(0).await;
@@ -218,10 +212,11 @@ impl<T: Transport> Subscription<T> {
         self.sink.ingest(&self.spec.source, &message.topic, &message.payload);
     }
 
-    /// Forgets what the server's pod holds, and which batches of it are known.
-    fn reset(&mut self) {
+    /// Forgets what the server's pod holds, and which batches of it are known. Where no address names the pod, `topic`
+    /// does.
+    fn reset(&mut self, topic: &str) {
         self.last = None;
-        self.sink.reset(&self.spec.source, &self.topic);
+        self.sink.reset(&self.spec.source, topic);
     }
 }
 

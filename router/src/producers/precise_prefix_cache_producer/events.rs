@@ -132,6 +132,10 @@ impl KvEventSink for PrecisePrefixCacheProducer {
         let _ = self.subscribers.set(subscribers);
     }
 
+    fn has_own_socket(&self) -> bool {
+        !self.parameters.events.zmq_endpoint.is_empty()
+    }
+
     fn ingest(&self, source: &str, topic: &str, payload: &[u8]) {
         match decode(self.parameters.engine, payload) {
             Ok(batch) => self.ingest_batch(source, topic, &batch),

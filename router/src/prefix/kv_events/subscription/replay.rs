@@ -85,7 +85,8 @@ impl<T: Transport> Subscription<T> {
         };
         if let Err(error) = &replayed {
             self.telemetry.failed(error);
-            self.reset();
+            // The llm-d Router takes the filter for the topic here, so that without an address no pod is meant.
+            self.reset(&self.spec.filter.clone());
             self.failed = Some(self.rt.now());
         }
         replayed.is_ok()
@@ -134,7 +135,6 @@ impl<T: Transport> Subscription<T> {
                 None => return Err(incomplete("a reply is no message".to_owned())),
                 Some(Reply::End) => return Ok(()),
                 Some(Reply::Batch(message)) if message.sequence == *next => {
-                    self.topic.clone_from(&message.topic);
                     self.pass_on(&message);
                     *next = next.saturating_add(1);
                 }
