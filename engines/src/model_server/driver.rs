@@ -90,7 +90,11 @@ impl Driver {
             engine,
             latency,
             commands,
-            requests: Active { by_id: FxHashMap::default(), block_size: block_size as usize, publisher: None },
+            requests: Active {
+                by_id: FxHashMap::default(),
+                block_size: block_size as usize,
+                publisher: None,
+            },
             published,
             ends: VecDeque::new(),
             arrived: Vec::new(),

@@ -103,7 +103,9 @@ impl Publisher {
                     lora_id: content.adapter.as_ref().map(|(_, id)| i64::from(id.0)),
                     medium: MEDIUM.to_owned(),
                     lora_name: content.adapter.as_ref().map(|(name, _)| name.clone()),
-                    extra: Some((first..first + hashes.len()).map(|block| content.extra_keys(block)).collect()),
+                    extra: Some(
+                        (first..first + hashes.len()).map(|block| content.extra_keys(block)).collect(),
+                    ),
                     group: Some(GROUP),
                     kind: None,
                     window: None,

@@ -158,7 +158,8 @@ impl Loader<'_> {
 
     /// Notes every plugin that waits for KV events and subscribes to nobody.
     fn notice_who_hears_nothing(&mut self, data_layer: &DataLayerPlan) {
-        let hears = |name: &str| data_layer.all_endpoint_listeners().any(|listener| *listener.id.name == *name);
+        let hears =
+            |name: &str| data_layer.all_endpoint_listeners().any(|listener| *listener.id.name == *name);
         let waits = |plugin: &&Plugin| {
             let sink = plugin.instance.roles.kv_events.as_ref();
             sink.is_some_and(|sink| !sink.has_own_socket()) && !hears(&plugin.name)

@@ -102,7 +102,8 @@ impl Engine {
             "stop" => self.stop_after,
             _ => 0,
         };
-        let mut replies: VecDeque<_> = numbers.iter().take(most).map(|number| self.reply(*number, payload(*number))).collect();
+        let mut replies: VecDeque<_> =
+            numbers.iter().take(most).map(|number| self.reply(*number, payload(*number))).collect();
         // Stopped is who had more to say.
         let ends = match self.answers.as_str() {
             "stop" => numbers.len() < most,

@@ -230,3 +230,6 @@ impl<T> std::fmt::Debug for Subscription<T> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
