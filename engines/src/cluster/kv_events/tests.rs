@@ -43,7 +43,8 @@ fn at_quiescence(seed: u64, check: impl Fn(&PrecisePrefixCacheProducer, &[(Strin
         let (world, roads) = (rt.simulation().expect("a simulation"), Rc::new(EventRoads::default()));
         let engines = start_engines(&rt, world, &plan, &watch, &roads).expect("engines");
         let config = RouterConfig::new("precise-prefix.yaml", ROUTER);
-        start_router(&rt, world, config, &engines, &watch, &roads).expect("a router");
+        let priorities = plan.workload.priorities();
+        start_router(&rt, world, config, &priorities, &engines, &watch, &roads).expect("a router");
         let producer = producer_of_our_own(&rt, &roads, &engines);
         let client = Client::new(&rt, router_address(), "qwen3-14b", Form::Typed, watch);
         inject(&rt, plan.workload.open(seed).expect("a workload"), client).await.expect("a whole run");
