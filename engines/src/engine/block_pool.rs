@@ -99,8 +99,10 @@ impl BlockPool {
 
     /// The hashes under which a block is found, sorted.
     pub(super) fn hashes(&self) -> Vec<BlockHash> {
-        let mut hashes: Vec<BlockHash> = self.index.keys().copied().collect();
+        let cached = self.blocks.iter().filter(|block| block.hashed);
+        let mut hashes: Vec<BlockHash> = cached.map(|block| block.hash).collect();
         hashes.sort_unstable_by_key(|hash| hash.0);
+        hashes.dedup();
         hashes
     }
 

@@ -190,19 +190,18 @@ impl<T: Transport> Subscription<T> {
         if self.last_live.replace(sequence) == Some(sequence) {
             return false;
         }
-        match self.last {
+        let missing_from = match self.last {
             Some(last) if sequence <= last => return false,
-            Some(last) if sequence - last > 1 => {
-                if self.cools_down() || !self.replay(last + 1).await {
-                    return false;
-                }
+            Some(last) if sequence - last > 1 => Some(last + 1),
+            None if sequence > 0 => Some(0),
+            _ => None,
+        };
+        if let Some(start) = missing_from {
+            // Where a new server's batches were asked for just now, they are not asked for again.
+            let has_asked = tried && start == 0;
+            if has_asked || self.cools_down() || !self.replay(start).await {
+                return false;
             }
-            None if sequence > 0 => {
-                if tried || self.cools_down() || !self.replay(0).await {
-                    return false;
-                }
-            }
-            _ => {}
         }
         self.last.is_none_or(|last| last.checked_add(1) == Some(sequence))
     }
