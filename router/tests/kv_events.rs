@@ -1,5 +1,4 @@
 //! KV events over real sockets, from the libraries that vLLM publishes with.
-#![expect(clippy::disallowed_methods, reason = "the publisher of this test is outside of the router")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

@@ -47,7 +47,7 @@ fn at_quiescence(seed: u64, check: impl Fn(&PrecisePrefixCacheProducer, &[(Strin
         start_router(&rt, world, config, &priorities, &engines, &watch, &roads).expect("a router");
         let producer = producer_of_our_own(&rt, &roads, &engines);
         let client = Client::new(&rt, router_address(), "qwen3-14b", Form::Typed, watch);
-        inject(&rt, plan.workload.open(seed).expect("a workload"), client).await.expect("a whole run");
+        inject(&rt, world, plan.workload.open(seed).expect("a workload"), client).await.expect("a whole run");
         let mut caches = Vec::new();
         for engine in &engines {
             let hashes = engine.handle.cached_blocks().await;
