@@ -106,7 +106,8 @@ fn writers_produce_the_keys_of_the_catalogue() {
         ("inflight-load-producer", Value::Null, in_flight),
         ("session-id-producer", json!({ "headerName": "x-session" }), &["SessionIDDataKey/mine"]),
         ("dcgm-extractor", Value::Null, &["GPUUtilization/dcgm-extractor"]),
-        ("topology-extractor", Value::Null, &["Topology/mine"]),
+        // It declares none: in the vectors, no configuration finds it as a producer.
+        ("topology-extractor", Value::Null, &[]),
         ("models-data-extractor", Value::Null, &["/v1/models/models-data-extractor"]),
         (
             "multicluster-metrics-extractor",
