@@ -40,6 +40,8 @@ pub struct Batch {
     pub(super) rows: Vec<Row>,
     pub(super) preempted: Vec<RequestId>,
     pub(super) work: StepBatch,
+    /// Its rows are the running requests, and not listed.
+    pub(super) fused: bool,
 }
 
 impl Batch {
@@ -49,7 +51,7 @@ impl Batch {
         self.number
     }
 
-    /// Its rows.
+    /// Its rows; none of a fused step ([`Model::is_silent`](super::Model::is_silent)).
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
@@ -70,7 +72,7 @@ impl Batch {
     /// Whether it computes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.is_empty() && !self.fused
     }
 
     pub(super) fn clear(&mut self, number: u64) {
@@ -78,6 +80,7 @@ impl Batch {
         self.rows.clear();
         self.preempted.clear();
         self.work = StepBatch::default();
+        self.fused = false;
     }
 }
 

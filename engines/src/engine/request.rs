@@ -178,6 +178,8 @@ pub(super) struct Request {
     /// Outputs to throw away as they arrive.
     pub(super) discards: u32,
     pub(super) preemptions: u32,
+    /// Output tokens known to be there that the model was not asked for yet.
+    pub(super) unsampled: u32,
     /// P + `max_tokens`.
     pub(super) limit: u32,
     pub(super) min_tokens: u32,
@@ -211,6 +213,7 @@ impl Request {
             in_flight: 0,
             discards: 0,
             preemptions: 0,
+            unsampled: 0,
             limit: 0,
             min_tokens: 0,
             cached_blocks: 0,

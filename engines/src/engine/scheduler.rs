@@ -1,6 +1,7 @@
 //! Which requests run in the next step, and with how many tokens (model-server spec 5.4).
 
 mod admission;
+mod fused;
 mod update;
 
 use super::batch::{Batch, Row, RowKind};
@@ -37,6 +38,7 @@ pub(super) struct Scheduler {
     running: Vec<Slot>,
     kv: KvCache,
     admission: Admission,
+    fused: fused::Fused,
     /// A request ended since the last schedule: one more turn is due to tell.
     finish_to_announce: bool,
     schedules: u64,
@@ -64,6 +66,7 @@ impl Scheduler {
             requests: Requests::default(),
             running: Vec::new(),
             admission: Admission::All,
+            fused: fused::Fused::default(),
             finish_to_announce: false,
             schedules: 0,
             stats: Stats::default(),
@@ -158,6 +161,9 @@ impl Scheduler {
     pub(super) fn schedule(&mut self, batch: &mut Batch) {
         self.schedules += 1;
         batch.clear(self.schedules);
+        if self.fused.is_active() {
+            return self.schedule_fused(batch);
+        }
         let mut budget = match self.admission {
             Admission::Nothing => 0,
             _ => self.config.max_num_batched_tokens,

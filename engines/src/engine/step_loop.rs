@@ -1,6 +1,7 @@
 //! The loop around scheduler and model: turns, batches in flight, pause and reset.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::batch::{Batch, Row};
 use super::block_pool::BlockId;
@@ -26,6 +27,20 @@ pub trait Model {
     ///
     /// `parent` is the hash of the block before it.
     fn hash_block(&mut self, request: RequestId, block: u32, parent: Option<BlockHash>) -> BlockHash;
+
+    /// Whether nobody looks at single tokens of `request`, from the next one on: its steps may be fused.
+    ///
+    /// A fused step does not list its tokens, [`Update::unlisted`] counts them: one of each running request.
+    fn is_silent(&self, _request: RequestId) -> bool {
+        false
+    }
+
+    /// Samples the tokens at `positions`, in order, of a silent request, which fused steps before this one brought.
+    fn skip(&mut self, request: RequestId, positions: Range<u32>) {
+        for position in positions {
+            self.sample(request, position);
+        }
+    }
 }
 
 /// What the loop does after a turn.
@@ -55,6 +70,8 @@ pub struct Update<'a> {
     pub batch: u64,
     /// Its tokens, in the order of its rows.
     pub outputs: &'a [Output],
+    /// Tokens that are not listed: none, or one of each running request.
+    pub unlisted: usize,
     /// KV events since the last update.
     pub events: &'a KvEvents,
     /// Gauges now, and counts since the last update.
@@ -108,6 +125,7 @@ pub struct Engine {
     pauses: VecDeque<bool>,
     outputs: Vec<Output>,
     events: KvEvents,
+    fuses: bool,
 }
 
 impl Engine {
@@ -125,7 +143,28 @@ impl Engine {
             pauses: VecDeque::new(),
             outputs: Vec::new(),
             events: KvEvents::default(),
+            fuses: true,
         })
+    }
+
+    /// Says whether steps of silent requests are fused, as they are at first; the outcome is the same.
+    pub fn set_fusion(&mut self, fuses: bool) {
+        self.unfuse();
+        self.fuses = fuses;
+    }
+
+    /// Asks `model` for all tokens that fused steps brought, see [`Model::skip`].
+    ///
+    /// To be called where a model's view of a request is read between steps.
+    pub fn catch_up(&mut self, model: &mut impl Model) {
+        self.unfuse();
+        self.scheduler.sample_skipped(model);
+    }
+
+    fn unfuse(&mut self) {
+        if self.scheduler.is_fused() {
+            self.scheduler.unfuse(self.in_flight.iter_mut());
+        }
     }
 
     /// The options of the engine.
@@ -139,6 +178,7 @@ impl Engine {
     /// # Errors
     /// vLLM's front end would have refused the request.
     pub fn add(&mut self, request: NewRequest) -> Result<(), AddError> {
+        self.unfuse();
         self.scheduler.add(request)
     }
 
@@ -146,11 +186,13 @@ impl Engine {
     ///
     /// Returns whether a request called `id` was in the engine.
     pub fn abort(&mut self, id: RequestId) -> bool {
+        self.unfuse();
         self.scheduler.abort(id)
     }
 
     /// Ends all requests in order of addition; returns their ids.
     pub fn abort_all(&mut self) -> Vec<RequestId> {
+        self.unfuse();
         self.scheduler.abort_all()
     }
 
@@ -214,13 +256,20 @@ impl Engine {
     /// If no batch is in flight.
     pub fn complete(&mut self, model: &mut impl Model) -> Update<'_> {
         let batch = self.in_flight.pop_front().expect("complete follows a turn that said so");
-        self.scheduler.update(&batch, model, &mut self.outputs);
+        let unlisted = self.scheduler.update(&batch, model, &mut self.outputs);
         self.events.clear();
         self.scheduler.kv_mut().swap_events(&mut self.events);
         let number = batch.number();
         self.spare.push(batch);
         let stats = self.scheduler.take_stats();
-        Update { batch: number, outputs: &self.outputs, events: &self.events, stats }
+        if self.scheduler.is_fused() {
+            if !self.scheduler.fusion_may_go_on() {
+                self.catch_up(model);
+            }
+        } else if self.fuses {
+            self.scheduler.fuse(self.in_flight.front(), &self.outputs, model);
+        }
+        Update { batch: number, outputs: &self.outputs, unlisted, events: &self.events, stats }
     }
 
     /// Whether the loop sleeps for 1 ms after this turn, because it executed nothing and requests are left.
@@ -241,6 +290,7 @@ impl Engine {
 
     /// Restricts what is scheduled from the next turn on.
     pub fn set_admission(&mut self, admission: Admission) {
+        self.unfuse();
         self.scheduler.set_admission(admission);
     }
 
@@ -274,6 +324,7 @@ impl Engine {
 
     /// Drops the prefix cache if no block is in use; with `preempt_running` all running requests are preempted first.
     pub fn reset_prefix_cache(&mut self, preempt_running: bool) -> Reset {
+        self.unfuse();
         let preempted = if preempt_running { self.scheduler.preempt_all() } else { Vec::new() };
         Reset { done: self.scheduler.reset_prefix_cache(), preempted }
     }

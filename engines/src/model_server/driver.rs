@@ -1,7 +1,7 @@
 //! The task that drives an engine: takes requests in, waits for steps, hands tokens out.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -54,6 +54,8 @@ struct Active {
     block_size: usize,
     /// `None` where nobody listens to KV events.
     publisher: Option<Publisher>,
+    /// When the last step ended, the one that is being completed included.
+    stepped: Instant,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Driver {
                 by_id: FxHashMap::default(),
                 block_size: block_size as usize,
                 publisher: None,
+                stepped: rt.now(),
             },
             published,
             ends: VecDeque::new(),
@@ -125,6 +128,11 @@ impl Driver {
         self.engine.record_kv_events();
         let block_size = self.engine.config().block_size;
         self.requests.publisher = Some(Publisher::new(block_size, Box::new(publish)));
+    }
+
+    /// Says whether steps are fused, as they are at first; nothing that can be seen depends on it.
+    pub fn set_fusion(&mut self, fuses: bool) {
+        self.engine.set_fusion(fuses);
     }
 
     /// Steps the engine until every handle is gone and the last request has ended.
@@ -163,6 +171,7 @@ impl Driver {
 
     /// Aborts at once; a new request waits for the next turn.
     fn take(&mut self, command: Command) {
+        self.engine.catch_up(&mut self.requests);
         match command {
             Command::Generate(submission) => self.arrived.push(*submission),
             Command::Abort(id) => {
@@ -254,6 +263,7 @@ impl Driver {
     fn complete(&mut self) {
         self.ends.pop_front();
         let now = self.rt.now();
+        let previous_step = std::mem::replace(&mut self.requests.stepped, now);
         let update = self.engine.complete(&mut self.requests);
         if let Some(publisher) = &mut self.requests.publisher {
             publisher.publish(update.events, self.rt.wall().unix_nanos() as f64 / 1e9);
@@ -302,6 +312,13 @@ impl Driver {
             published.next_tokens(run.0, run.1);
             watch(&mut self.gaps, run);
         }
+        if update.unlisted > 0 {
+            // Each of them has a token of the step before, too.
+            let gap = (now.since(previous_step), update.unlisted as u64);
+            published.next_tokens(gap.0, gap.1);
+            watch(&mut self.gaps, gap);
+            generated += gap.1;
+        }
         published.step(prompt_tokens, generated);
     }
 }
@@ -347,6 +364,17 @@ impl Model for Active {
         let hash = block_hash::next(parent.unwrap_or(request.root), &request.tail[..full]);
         request.tail.drain(..full);
         hash
+    }
+
+    fn is_silent(&self, request: RequestId) -> bool {
+        self.by_id.get(&request).is_some_and(|request| request.delivery == Delivery::FirstAndLast)
+    }
+
+    fn skip(&mut self, request: RequestId, positions: Range<u32>) {
+        let Some(request) = self.by_id.get_mut(&request) else { return };
+        request.lifetime.tokens.output += positions.len() as u32;
+        request.lifetime.last_token = Some(self.stepped);
+        request.tail.extend(positions.map(|position| request.sampler.sample(position)));
     }
 }
 

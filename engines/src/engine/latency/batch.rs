@@ -15,7 +15,7 @@ pub struct StepBatch {
     /// Twice the sum over prefills of `new * (prompt + new / 2)`.
     pub(super) prefill_prompt_attention: u64,
     /// Sequences that decode one token.
-    pub(super) decodes: u64,
+    pub(in crate::engine) decodes: u64,
     /// Tokens that the decoding sequences had computed before.
     pub(super) decode_context: u64,
 }

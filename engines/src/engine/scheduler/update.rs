@@ -9,15 +9,18 @@ use crate::engine::step_loop::Model;
 impl Scheduler {
     /// Appends the tokens that `batch` sampled, ends the requests that they end, and lists both in `outputs`.
     ///
-    /// Rows of requests that have ended since are ignored. A request preempted since keeps its token, but no block
+    /// Returns how many tokens it did not list. Rows of requests that have ended since are ignored. A request preempted since keeps its token, but no block
     /// of it is cached.
     pub(in crate::engine) fn update(
         &mut self,
         batch: &Batch,
         model: &mut impl Model,
         outputs: &mut Vec<Output>,
-    ) {
+    ) -> usize {
         outputs.clear();
+        if self.is_fused() {
+            return self.update_fused(model);
+        }
         for row in batch.rows.iter().filter(|row| row.samples) {
             let Some(request) = self.requests.unfinished(row.slot, row.serial) else { continue };
             request.in_flight -= 1;
@@ -25,6 +28,7 @@ impl Scheduler {
                 request.discards -= 1;
                 continue;
             }
+            request.sample_skipped(model);
             let position = row.computed + row.tokens - request.prompt;
             let token = model.sample(request.id, position);
             request.known += 1;
@@ -46,6 +50,7 @@ impl Scheduler {
             }
         }
         self.forget_ended();
+        0
     }
 
     /// Takes the counts since the last update, with the gauges of this moment.
