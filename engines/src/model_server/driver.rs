@@ -367,7 +367,9 @@ impl Model for Active {
     }
 
     fn is_silent(&self, request: RequestId) -> bool {
-        self.by_id.get(&request).is_some_and(|request| request.delivery == Delivery::FirstAndLast)
+        // KV events tell the tokens of each block as it is filled.
+        let is_told = self.publisher.is_some();
+        !is_told && self.by_id.get(&request).is_some_and(|request| request.delivery == Delivery::FirstAndLast)
     }
 
     fn skip(&mut self, request: RequestId, positions: Range<u32>) {
