@@ -1,10 +1,14 @@
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use executor::{Real, Rt};
+use executor::{Instant, Real, Rt, Sim};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 
 use crate::engine::latency::Latency;
 use crate::engine::{EngineConfig, FinishReason, Profile, Token};
+use crate::model_server::published::Published;
 use crate::model_server::{Delivery, Driver, EngineHandle, Event, Generate, Sampler, Tokens};
 
 /// Runs `test` beside an engine of 63 usable blocks whose steps take 1 ms.
@@ -140,4 +144,61 @@ fn a_preemption_counts_with_the_next_output_of_its_request() {
         assert!(waited > 0, "one was preempted");
         assert_eq!(handle.published().lock().preemptions, 1);
     });
+}
+
+/// Published values at odd moments, and every event with its time.
+fn observed(seed: u64, asynchronous: bool, fuses: bool) -> (Vec<Published>, Vec<(u64, Instant, Event)>) {
+    let run = Sim::builder().seed(seed).build().run(move |rt| async move {
+        let config = EngineConfig {
+            async_scheduling: asynchronous,
+            ..EngineConfig::new(Profile::VLLM_0_21, 200, 1024)
+        };
+        let (mut driver, handle) = Driver::new(&rt, config, Latency::Fixed(700)).unwrap();
+        driver.set_fusion(fuses);
+        drop(rt.daemon("engine", driver.run()));
+        let mut draws = rt.stream("requests");
+        let events = RefCell::new(Vec::new());
+        let requests = FuturesUnordered::new();
+        for number in 0..40u64 {
+            let start = Duration::from_micros(draws.below(400_000));
+            let (tokens, output) = (1 + draws.below(300) as u32, 1 + draws.below(200) as u32);
+            // Some leave at their first token, some look at each.
+            let (leaves, looks) = (draws.below(5) == 0, draws.below(8) == 0);
+            let (rt, handle, events) = (rt.clone(), handle.clone(), &events);
+            requests.push(async move {
+                rt.sleep(start).await;
+                let sampler = Sampler::Seeded { seed: number % 3, vocabulary: 1000 };
+                let delivery = if looks { Delivery::EveryToken } else { Delivery::FirstAndLast };
+                let generate = Generate { delivery, ..Generate::exactly(prompt(tokens), output, sampler) };
+                let mut generation = handle.generate(&generate);
+                while let Some(event) = generation.next().await {
+                    events.borrow_mut().push((number, rt.now(), event));
+                    if leaves {
+                        rt.sleep(Duration::from_micros(1_000 * number)).await;
+                        break;
+                    }
+                }
+            });
+        }
+        let reads = async {
+            let mut reads = Vec::new();
+            for _ in 0..700 {
+                rt.sleep(Duration::from_micros(1_313)).await;
+                reads.push(handle.published().lock().clone());
+            }
+            reads
+        };
+        let (reads, ()) = futures::future::join(reads, requests.collect()).await;
+        (reads, events.take())
+    });
+    run.unwrap()
+}
+
+#[test]
+fn fused_steps_show_what_single_ones_show() {
+    for (seed, asynchronous) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let [single, fused] = [false, true].map(|fuses| observed(seed, asynchronous, fuses));
+        assert!(single.0.last().is_some_and(|published| published.aborted > 0));
+        assert_eq!(single, fused, "seed {seed}, asynchronous: {asynchronous}");
+    }
 }

@@ -1,8 +1,10 @@
 //! Fused and single steps, side by side.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use crate::engine::block_pool::BlockId;
 use crate::engine::latency::StepBatch;
@@ -221,13 +223,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
-
-    #[test]
-    fn fused_steps_equal_single_ones(config in config(), steps in steps()) {
-        same(&config, &steps);
-    }
+#[test]
+fn fused_steps_equal_single_ones() {
+    let fused = Cell::new(0);
+    let mut runner = TestRunner::new_with_rng(
+        ProptestConfig::with_cases(2_000),
+        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    );
+    let run = |(config, steps): (EngineConfig, Vec<Step>)| {
+        fused.set(fused.get() + same(&config, &steps));
+        Ok(())
+    };
+    runner.run(&(config(), steps()), run).unwrap();
+    assert!(fused.get() > 20_000, "only {} steps were fused", fused.get());
 }
 
 #[test]
