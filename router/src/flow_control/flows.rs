@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use super::ordering::{Arrival, OrderKey, OrderingPolicy};
@@ -23,6 +24,8 @@ pub struct Flows {
     ties: Ties,
     flows: Slab<Flow>,
     ids: BTreeMap<Rc<str>, FlowKey>,
+    /// The same. Look-ups only.
+    by_id: FxHashMap<Rc<str>, FlowKey>,
     /// Flows in which something waits.
     ready: BTreeMap<Rc<str>, FlowKey>,
     /// The heads of the same flows, the first to go first.
@@ -66,7 +69,8 @@ impl Flows {
         self.queues += 1;
         let queue = FlowQueue::new(QueueId(self.queues), Rc::clone(policy), self.ties);
         let key = FlowKey(self.flows.insert(Flow { id: Rc::clone(&id), queue, head: None }));
-        self.ids.insert(id, key);
+        self.ids.insert(Rc::clone(&id), key);
+        self.by_id.insert(id, key);
         key
     }
 
@@ -75,12 +79,13 @@ impl Flows {
         let gone = self.change(flow, FlowQueue::drain);
         let flow = self.flows.remove(flow.0);
         self.ids.remove(&flow.id);
+        self.by_id.remove(&flow.id);
         gone
     }
 
     /// Returns the flow `id`.
     pub fn find(&self, id: &str) -> Option<FlowKey> {
-        self.ids.get(id).copied()
+        self.by_id.get(id).copied()
     }
 
     /// Returns a flow's id.

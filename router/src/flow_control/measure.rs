@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use executor::{Instant, Rt};
+use rustc_hash::FxHashMap;
 
 use super::outcome::Outcome;
 use crate::metrics::{Bounded, Metric, OTHER, Registry, Series};
@@ -28,8 +29,8 @@ pub(super) struct Measures {
     totals: RefCell<BTreeMap<(i64, Outcome), Series>>,
 }
 
-/// Labels of flows by id; of each flow one for each pair of models.
-type FlowLabels = BTreeMap<Rc<str>, Vec<(ModelPair, Rc<WaitLabels>)>>;
+/// Labels of flows by id, for look-ups only; of each flow one for each pair of models.
+type FlowLabels = FxHashMap<Rc<str>, Vec<(ModelPair, Rc<WaitLabels>)>>;
 /// Incoming and target model.
 type ModelPair = (Box<str>, Box<str>);
 
